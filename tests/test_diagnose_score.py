@@ -243,7 +243,7 @@ class TestCommand:
         assert score(cases) == 0
         _, _, goals, judged, plain, *_ = capsys.readouterr().out.split("\n")
         assert re.findall(r"\d+", goals) == ["95", "95", "98", "98", "95", "95"]
-        assert judged.split() == "decides the exit code yes yes yes".split()
+        assert judged.split() == "determines the exit code yes yes yes".split()
         assert re.findall(r"\d/\d \d+\.0 %(?: !)?", plain) == ["0/1 0.0 % !", "1/1 100.0 %"] * 2 + [
             "1/1 100.0 %"
         ]
@@ -267,7 +267,7 @@ class TestCommand:
         other = tmp_path / "other.jsonl"
         other.write_text('{"id": "x"}\n')
         assert score(other) == 2
-        assert f"`{other}` has the wrong format" in capsys.readouterr().err
+        assert f"`{other}` has an invalid format" in capsys.readouterr().err
 
 
 class TestReadCases:

@@ -446,7 +446,7 @@ def test_a_page_that_never_ends_does_not_delay_the_others(place: Mini) -> None:
     place.server.always("/whl/cu118/torch/", Fault(stall_after=3))
     code, document = check(place, "--only", "pytorch", "--timeout", "4")
     assert code == 4
-    assert reasons(document) == {f"{place.server.url}/whl/cu118/torch/": "no answer within 4 s"}
+    assert reasons(document) == {f"{place.server.url}/whl/cu118/torch/": "no response within 4 s"}
 
 
 def test_the_table_goes_to_stdout_and_progress_to_stderr(place: Mini) -> None:

@@ -62,7 +62,7 @@ def test_a_missing_python_is_downloaded_into_the_home(
     environ["UV_PYTHON_DOWNLOADS_JSON_URL"] = downloads_of(Path(sys.executable).resolve(), tmp_path)
     monkeypatch.setattr(sys, "executable", str(too_old))
     assert find_python(OWN, replace(uv, environ=environ)).series == OWN
-    assert said == [f"No Python {OWN} on this machine; downloading one"]
+    assert said == [f"Python {OWN} is not installed; downloading it"]
     assert list(uv.pythons.glob(f"cpython-{OWN}.*/bin/python3"))
     # It is installed now, so this works even if downloads are disabled.
     assert find_python(OWN, replace(uv, offline=True, environ=environ)).series == OWN
@@ -107,7 +107,7 @@ def test_a_python_from_the_store_found_by_uv_is_skipped(
     ):
         find_python("3.98", uv)
     assert find_python("3.98", replace(uv, environ={})).path == other
-    assert said == ["No Python 3.98 on this machine; downloading one"]
+    assert said == ["Python 3.98 is not installed; downloading it"]
 
 
 def test_microsoft_store_paths_are_recognised() -> None:
