@@ -40,7 +40,7 @@ class Env:
     platform: str
     # From `reduced`, with `{prefix}` already replaced in values.
     changes: tuple[EnvChange, ...]
-    watched: tuple[str, ...]  # variables that the env does not change, to report if they are set
+    watched: tuple[str, ...]  # other variables to report if they are set
 
     @property
     def ident(self) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Extra space for records, indexes, and filesystem overhead.
 _MARGIN_BYTES = 64 << 20
-_TRIES = 3  # a damaged cached file can happen; repeated damage suggests a failing disk
+_TRIES = 3  # a cached file may be damaged, but repeated damage suggests a failing disk
 
 
 def require_room(lock: Lock, home: Home, bundled: Container[str] = ()) -> None:
@@ -64,7 +64,7 @@ def _full_disk_explained(lock: Lock, context: Context) -> Iterator[None]:
 
 
 def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple[int, int]:
-    """Return the sizes of a lock's remaining downloads and of its files that are not unpacked yet.
+    """Return how many bytes of a lock still have to be downloaded, and how many have to be unpacked.
 
     `bundled` contains the hashes of the files in a bundle.
     """

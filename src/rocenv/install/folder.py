@@ -92,7 +92,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, int]]:
 
 
 def _size_of(path: Path, root: Path) -> int:
-    """Return the size of a file; raise PrefixError for anything else, and for links that leave `root`."""
+    """Return a file's size; raise PrefixError if it is not a file, or a link that points outside `root`."""
     info = path.lstat()
     if is_link(info):
         if not Path(os.path.realpath(path)).is_relative_to(root):

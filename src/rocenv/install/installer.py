@@ -115,7 +115,7 @@ def archive_start(path: Path) -> int:
             behind = overlay(path)
             if len(data) - behind > _SIGNED_BYTES and data.find(_SIGNATURE, behind) < 0:
                 raise InstallerClosed("its data is not a 7z archive")
-    raise ArchiveError("the program contains no 7z archive or is incomplete")
+    raise ArchiveError("the program does not contain a 7z archive, or is incomplete")
 
 
 def _packages(path: Path, start: int, work: Path, advance: Callable[[int], None]) -> list[Path]:

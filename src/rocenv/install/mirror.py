@@ -88,7 +88,7 @@ def update_mirror(folder: Path, locks: Mapping[str, Lock], context: Context) -> 
 
 
 def _place_of(artifact: Artifact, matrix: Matrix) -> tuple[str, str, str]:
-    """Return a file's path in a mirror, and the prefix and folder for `[mirrors]`; all "" without a URL."""
+    """Return a file's path in a mirror, and the prefix and folder for `[mirrors]`, or "" without a URL."""
     repo = matrix.repos.get(artifact.repo)
     if repo is not None and is_symbolic(repo) and artifact.path:
         folder = repo.base.rstrip(":")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 
-CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # a name that explains itself to users who see PIP_CONSTRAINT
+CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # self-explanatory for users who look at PIP_CONSTRAINT
 
 
 def place_all(
@@ -109,7 +109,7 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
 def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
     """Write constraints that keep pip and uv from replacing the wheels built for this ROCm, if there are any.
 
-    Only such wheels have a local version (`+rocm10.0.0`), except triton, which may not have one.
+    No other index has wheels with such a local version (`+rocm10.0.0`). triton may not have a local version.
     """
     place = prefix.path / CONSTRAINTS
     if not any(change.value.endswith(f"/{CONSTRAINTS}") for change in lock.environment):

@@ -1,6 +1,6 @@
 """Install ZLUDA in an env: shims that replace CUDA's files, and startup code for the venv's Python.
 
-Shims can be removed completely.
+Removing the shims restores the original files.
 """
 
 from __future__ import annotations

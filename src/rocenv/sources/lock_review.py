@@ -2,7 +2,7 @@
 
 The hashes in a lock guarantee that everyone gets the same files, not that the files are safe: the author of
 the lock chose them. Everything that rocenv writes to a lock comes from the data, so users have to judge any
-other content. Certain variables can never be changed by a lock.
+other content. A lock can never change certain variables.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Review:
     def lines(self) -> tuple[str, ...]:
         """All findings for the user, one line each."""
         hosts = (
-            f"downloads {joined(files, 3)} from `{host}`, a host that is unknown to rocenv"
+            f"downloads {joined(files, 3)} from `{host}`, which is unknown to rocenv"
             for host, files in self.hosts.items()
         )
         contained = f"contains {joined(self.files, 3)} from an unknown author"
@@ -303,7 +303,7 @@ def _require_listed(name: str, platform: str, listed: set[str]) -> None:
     decides = _NEVER.fullmatch(same.upper())
     if same in listed and not decides:
         return
-    why = "which controls which programs run" if decides else "which is unknown to rocenv"
+    why = "which determines what programs run" if decides else "which is unknown to rocenv"
     raise DataError(
         f"the lock changes the variable `{name}`, {why}; locks are not allowed to change it",
         hints=("remove it from the lock, or ask the author for a lock written by `rocenv lock`",),

@@ -84,7 +84,7 @@ def _are_set(names: Sequence[str]) -> str:
 
 
 def _changes(env: Env) -> list[str]:
-    """Render the changes; each list is set once, because tcsh then rereads all folders on PATH."""
+    """Render the changes; each list is set only once, because tcsh rereads the folders on PATH each time."""
     words = {"PREFIX": quote(env.prefix), "IDENT": env.ident}
     found = [fill("csh-cache.csh", words).rstrip()] if env.caches else []
     for change in env.changes:

@@ -34,7 +34,7 @@ _ROOT = "\1root\1"
 
 
 def quote(value: str) -> str:
-    """Put `value` in single quotes, in which none of these shells treats any character specially."""
+    """Put `value` in single quotes, within which no character is special in any of these shells."""
     return "'" + value.replace("'", "'\\''") + "'"
 
 

@@ -1,4 +1,4 @@
-"""Install from apt repositories: a ROCm release and an app's packages.
+"""apt repositories as a source of ROCm releases and apps.
 
 `index` downloads and verifies a repository's index, `mirrors` finds the mirrors that this machine's apt uses,
 and `closure` selects packages. Closures are cached under a hash of all inputs; files that this home did not

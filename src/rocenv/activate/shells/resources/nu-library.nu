@@ -1,8 +1,8 @@
 ## The code that `activate.nu` and the hook share.
 ##
 ## nushell parses a complete script before running it, so it cannot source a path that is known only at run time, and
-## definitions cannot be removed. So an env is a record of data: a literal in `activate.nu`, which the hook reads from a
-## separate file. The same code applies both.
+## definitions cannot be removed. So an env is a record of data: `activate.nu` contains it as a literal, and the hook
+## reads it from a separate file. The same code applies both.
 ##
 ## The state is `$env._ROCENV`, a list with a record for each active env, newest first. It is not a string, so programs
 ## do not inherit it; it disappears with the last env. The command `deactivate` remains.
