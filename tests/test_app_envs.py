@@ -173,7 +173,7 @@ def test_an_app_is_installed_with_its_dependencies(world: Mini) -> None:
     }
     said = next(text for text in found["notes"] if text.startswith("adds painter 3.1-2 from mini"))
     assert "3 packages including its dependencies" in said
-    assert "once unpacked" in said
+    assert "kB unpacked" in said
     assert found["request"]["app"] == "painter"
 
 
@@ -252,7 +252,7 @@ def test_packages_removed_from_the_channel_are_reported(world: Mini) -> None:
     profile.write_text(PROFILE.replace('names = ["painter",', 'names = ["easel",'))
     done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
     assert done.returncode == 1
-    assert "`easel`, needed by the set itself, is not available" in told(done)
+    assert "`easel`, required by the set itself, is not available" in told(done)
 
 
 def test_a_program_missing_from_the_packages_is_reported(world: Mini) -> None:

@@ -247,7 +247,7 @@ class TestUnpackedSizeLimit:
     def test_a_package_without_a_declared_size_is_limited(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(200 << 20))])
         assert self.written(cached_home, cached_home.artifact("x", (), package)) < 80 << 20
-        assert "states no size" in self.message
+        assert "declares no size" in self.message
 
     def test_a_package_can_exceed_its_declared_size_by_a_quarter(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(180 << 20))], compression="gz")
