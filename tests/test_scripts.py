@@ -1,4 +1,4 @@
-"""The scripts for newcomers run from any folder and report wrong usage before they change anything."""
+"""Scripts for newcomers, which run from any folder and report usage errors before they change anything."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class TestMakeVenv:
     def test_the_error_shows_the_unsuitable_python(self, tmp_path: Path) -> None:
         done = make_venv(tmp_path / "venv", PYTHON="/bin/false")
         assert done.returncode == 1
-        assert "`/bin/false` is not Python 3.10 or newer" in done.stderr
+        assert "`/bin/false` is not Python 3.10 or later" in done.stderr
         assert not (tmp_path / "venv").exists()
 
     def test_a_moved_or_incomplete_venv_is_replaced_and_a_working_one_kept(self, tmp_path: Path) -> None:
         venv = tmp_path / "it's a venv"
-        (venv / "bin").mkdir(parents=True)  # left by an interrupted attempt
-        # An interruption at a later point leaves a venv without pip. This also saves the time to install pip.
+        (venv / "bin").mkdir(parents=True)  # left over from an interrupted attempt
+        # An interruption at a later point leaves a venv without pip. Not installing pip also saves time.
         quick = tmp_path / "python"
         quick.write_text(
             f'#!/bin/sh\n[ "$2" = venv ] && set -- "$@" --without-pip\nexec {sys.executable} "$@"\n'

@@ -60,7 +60,7 @@ def test_layers_that_fit_are_shown_with_ways_to_fit_more(tmp_path: Path) -> None
     assert [line.split()[0] for line in lines[3:8]] == ["LAYER", "17-31", "0-16", "output", "input"]
     assert lines[4].split()[1:7] == ["1-15", "each", "117", "MiB", "each", "128"]
     assert (lines[4].split()[-1], lines[5].split()[-1], lines[6].split()[-1]) == ("yes", "no", "no")
-    assert lines[8].startswith("15 of 33 layers fit into the 7.0 GiB of free memory on GPU 0 (")
+    assert lines[8].startswith("15 of 33 layers fit in the 7.0 GiB of free memory on GPU 0 (")
     assert lines[8].endswith("`-ngl 15`")
     assert "the whole model needs 10.2 GiB, 4.2 GiB more than is available" in lines[9]
     shown = document(root, "model", str(model), "--context", "32768")
@@ -95,7 +95,7 @@ def test_json_contains_every_layer_and_the_gpu(tmp_path: Path) -> None:
     assert all(way["everything"] and way["layers"] == 33 for way in shown["ways"])
 
 
-def test_a_model_that_fits_gets_no_suggestions(tmp_path: Path) -> None:
+def test_a_model_that_fits_causes_no_suggestions(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=16 * GIB, used=0)
     done = mem(root, "model", str(eight_billion(tmp_path / "m.gguf")), "--context", "8192")
     assert "33 of 33 layers fit" in done.stdout
@@ -107,7 +107,7 @@ def test_a_model_that_fits_gets_no_suggestions(tmp_path: Path) -> None:
 def test_weights_too_large_for_any_setting_are_reported(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=4 * GIB, used=0)
     done = mem(root, "model", str(eight_billion(tmp_path / "m.gguf")))
-    assert "no setting makes the whole model fit" in done.stdout
+    assert "the whole model does not fit with any setting" in done.stdout
     shown = document(root, "model", str(tmp_path / "m.gguf"))
     assert [way["everything"] for way in shown["ways"]] == [False]
 
@@ -143,14 +143,15 @@ def test_a_model_that_cannot_be_estimated_shows_the_reason(tmp_path: Path, bare:
     assert done.returncode == 0
     assert "clip; 4 MiB of weights" in done.stdout
     assert (
-        "cannot compute how many layers fit:\n  it is not a complete model: its type is mmproj" in done.stdout
+        "cannot determine how many layers fit:\n  it is not a complete model: its type is mmproj"
+        in done.stdout
     )
     shown = document(bare, "model", str(path))
     assert (shown["of_layers"], shown["cache_bytes"], shown["layers"]) == (None, None, [])
     assert len(shown["unknown"]) == 2
 
 
-def test_incomplete_download(tmp_path: Path, bare: Path) -> None:
+def test_an_incomplete_download_is_reported(tmp_path: Path, bare: Path) -> None:
     model = llama(tmp_path / "m.gguf")
     os.truncate(model, 1 << 20)
     done = mem(bare, "model", str(model))
@@ -167,7 +168,7 @@ def test_json_contains_the_same_notes_as_the_text(tmp_path: Path, bare: Path) ->
         assert any(words in note for note in shown["notes"]), words
 
 
-def test_a_note_mentions_arguments_that_need_newer_versions(tmp_path: Path) -> None:
+def test_a_note_lists_arguments_that_require_a_newer_llama_cpp(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
     model = str(eight_billion(tmp_path / "m.gguf"))
     shown = document(root, "model", model, "--context", "32768")
@@ -175,7 +176,7 @@ def test_a_note_mentions_arguments_that_need_newer_versions(tmp_path: Path) -> N
     assert any("`-fa`" in note for note in shown["notes"])
 
 
-def test_a_name_with_a_line_break_is_shown_on_one_line(tmp_path: Path, bare: Path) -> None:
+def test_a_model_name_with_a_line_break_is_shown_on_one_line(tmp_path: Path, bare: Path) -> None:
     done = mem(bare, "model", str(eight_billion(tmp_path / "a\nall 33 layers fit.gguf")))
     assert done.stdout.splitlines()[0] == "a all 33 layers fit.gguf"
 

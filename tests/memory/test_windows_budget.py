@@ -1,4 +1,4 @@
-"""Windows memory budgets, read from real and malformed output."""
+"""Windows memory budgets, from real and malformed output."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def counters(used: int, *people: tuple[int, str, int, str]) -> dict[str, Any]:
 
 @pytest.fixture
 def found(machine: Machine, read_memory: ReadMemory) -> Callable[..., Usage]:
-    """Reads a Windows machine's memory usage from this output."""
+    """A function that reads a Windows machine's memory usage from this output."""
 
     def one(adapters: Any = None, counted: Any = None, hip: dict[int, HipFigure] | None = None) -> Usage:
         machine.windows(controllers=[CARD])
@@ -76,7 +76,7 @@ def only(usage: Usage) -> GpuMemory:
     return gpu
 
 
-def test_other_programs_memory_is_not_free(found: Callable[..., Usage]) -> None:
+def test_memory_used_by_other_programs_is_not_free(found: Callable[..., Usage]) -> None:
     usage = found([dxgi()], counters(20 * GIB, (412, "game.exe", 19 * GIB, '"C:\\A b\\game.exe" -w')))
     gpu = only(usage)
     assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes) == (24 * GIB, 20 * GIB, 4 * GIB)
@@ -87,21 +87,21 @@ def test_other_programs_memory_is_not_free(found: Callable[..., Usage]) -> None:
     ]
 
 
-def test_a_budget_below_free_memory_is_the_limit(found: Callable[..., Usage]) -> None:
+def test_a_budget_below_the_free_memory_is_the_limit(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(budget=12 * GIB)], counters(GIB)))
     assert gpu.free_bytes == 12 * GIB
     assert (gpu.total_bytes, gpu.used_bytes) == (24 * GIB, GIB)
 
 
-def test_a_budget_is_used_without_counters(found: Callable[..., Usage]) -> None:
+def test_a_budget_is_used_if_there_are_no_counters(found: Callable[..., Usage]) -> None:
     usage = found([dxgi()])
     assert (only(usage).used_bytes, only(usage).free_bytes) == (None, 23 * GIB)
     assert usage.hidden is None
     assert any("counters" in note for note in only(usage).notes)
 
 
-def test_hip_reports_nearly_all_memory_free(found: Callable[..., Usage]) -> None:
-    """On a full card, HIP reported that 24410 of 24560 MiB were free."""
+def test_a_hip_that_reports_nearly_all_memory_free_is_distrusted(found: Callable[..., Usage]) -> None:
+    """On a full card, HIP reported 24410 MiB free of 24560 MiB."""
     hip = {0: HipFigure(free_bytes=24410 << 20, total_bytes=24560 << 20)}
     gpu = only(found([dxgi()], counters(22 * GIB), hip))
     assert gpu.free_bytes == 2 * GIB
@@ -119,7 +119,7 @@ def test_missing_counters_are_unknown_not_zero(found: Callable[..., Usage]) -> N
 
 
 @pytest.mark.parametrize("size", [None, "x", -1])
-def test_malformed_size_is_unknown(found: Callable[..., Usage], size: Any) -> None:
+def test_a_malformed_size_is_unknown(found: Callable[..., Usage], size: Any) -> None:
     counted = counters(20 * GIB, (7, "a.exe", GIB, ""))
     counted["adapters"].append({**counted["adapters"][0], "DedicatedUsage": size})
     counted["processes"][0]["SharedUsage"] = size
@@ -128,13 +128,13 @@ def test_malformed_size_is_unknown(found: Callable[..., Usage], size: Any) -> No
     assert gpu.free_bytes == 23 * GIB  # only the budget is known
 
 
-def test_use_above_the_total_is_ignored(found: Callable[..., Usage]) -> None:
+def test_usage_above_the_total_is_ignored(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi()], counters(30 * GIB)))
     assert (gpu.used_bytes, gpu.vram_used_bytes, gpu.free_bytes) == (None, None, 23 * GIB)
     assert any("inconsistent: 30.0 GiB in use of 24.0 GiB" in note for note in gpu.notes)
 
 
-def test_budget_without_usage_is_not_free(found: Callable[..., Usage]) -> None:
+def test_a_budget_without_usage_does_not_count_as_free(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(local={"budget": 23 * GIB})]))
     assert (gpu.budget_bytes, gpu.free_bytes) == (23 * GIB, None)
 
@@ -152,8 +152,10 @@ def test_a_malformed_process_id_is_ignored(found: Callable[..., Usage], number: 
     assert [each.name for each in only(found([dxgi()], counted)).holders] == ["a.exe"]
 
 
-def test_the_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is found even in the user site, which an isolated Python ignores."""
+def test_the_code_of_the_child_process_is_found_wherever_rocenv_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even in the user site, which an isolated Python ignores."""
     ran: list[list[str]] = []
     monkeypatch.setattr(windows_budget, "_output", ran.append)
     windows_budget._ask_dxgi()
@@ -177,18 +179,20 @@ def test_the_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.Mon
         json.dumps([{"luid": None}]),
     ],
 )
-def test_malformed_output(found: Callable[..., Usage], text: str) -> None:
+def test_malformed_output_is_ignored(found: Callable[..., Usage], text: str) -> None:
     usage = found(text, text)
     assert only(usage).budget_bytes is None
-    assert only(usage).total_bytes == 24 * GIB  # the display driver's figure
+    assert only(usage).total_bytes == 24 * GIB  # from the display driver
 
 
-def test_names_cannot_control_the_terminal(found: Callable[..., Usage]) -> None:
+def test_process_names_on_windows_cannot_control_the_terminal(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi()], counters(GIB, (7, "\x1b[2Jx.exe", GIB, ""))))
     assert gpu.holders[0].name.isprintable()
 
 
-def test_a_reclaimable_program_is_found_by_its_process(found: Callable[..., Usage], matrix: Any) -> None:
+def test_a_program_that_can_release_memory_is_found_by_its_process_name(
+    found: Callable[..., Usage], matrix: Any
+) -> None:
     from rocenv.memory.reclaim import find_reclaimable
 
     usage = found([dxgi()], counters(9 * GIB, (7, "ollama.exe", 8 * GIB, "ollama.exe runner")))

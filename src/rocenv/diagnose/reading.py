@@ -12,6 +12,7 @@ import gzip
 import io
 import os
 import re
+import time
 import unicodedata
 import zlib
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BLOCK_BYTES = 1 << 20
+_PAUSE_S = 0.05
 LONGEST_BYTES = 1 << 16  # of a line; longer ones are split
 AGAIN_BYTES = 256  # repeated in the next part of a split line, since a literal may cross the split
 _ESCAPE_BYTES = 64  # maximum length of an escape sequence
@@ -210,14 +212,16 @@ class _Counted(io.RawIOBase):
     """A stream that reports how much was read; an error ends it, as some devices and pipes do."""
 
     def __init__(self, stream: IO[bytes], seen: Callable[[int], None]) -> None:
-        self._stream, self._seen = stream, seen
+        self._stream: Any = stream  # whose `read` may return None, too
+        self._seen = seen
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
         try:
-            data = self._stream.read(len(buffer))
+            while (data := self._stream.read(len(buffer))) is None:  # from a pipe that does not block
+                time.sleep(_PAUSE_S)
         except OSError:
             data = b""
         self._seen(len(data))
