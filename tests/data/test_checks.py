@@ -181,6 +181,10 @@ def test_an_invalid_range_is_rejected(table: str, field: str, tmp_path: Path) ->
         refused(tmp_path, said, (table, example(table, **{field: wrong})))
 
 
+def test_a_note_that_locks_could_not_contain_is_rejected(tmp_path: Path) -> None:
+    refused(tmp_path, "`note` contains a line break", ("rocm", example("rocm", note="first\nsecond")))
+
+
 # ---------------------------------------------------------------- sets and repositories
 
 

@@ -78,6 +78,8 @@ class Known(Value, frozen=True, kw_only=True):
             for name in _as_iterable(getattr(self, field)):
                 if name not in matrix.names(table):
                     yield f"`{field}`: no {table} is named `{name}`"
+        if not getattr(self, "note", "").isprintable():  # else a lock with it would be rejected
+            yield "`note` contains a line break or another unprintable character"
         yield from self._target_faults(matrix)
         yield from self.faults(matrix)
 
