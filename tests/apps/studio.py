@@ -170,7 +170,7 @@ class Bench(Lab):
 
 @dataclass(frozen=True)
 class Rendered:
-    """What one start of Blender returned and printed."""
+    """The exit code and the output of one Blender process."""
 
     code: int
     printed: str  # stdout, from Blender and the fake runtime

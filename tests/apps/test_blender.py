@@ -47,7 +47,7 @@ def bench(tmp_path: Path, studio: Studio, hip6: Path) -> Bench:
 
 
 class TestUse:
-    def test_uses_the_gpu_without_warnings(self, bench: Bench) -> None:
+    def test_blender_uses_the_gpu_without_warnings(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render()
         assert (done.code, USED in done.all) == (0, True), done.all
@@ -71,18 +71,18 @@ class TestUse:
         again = bench.render()
         assert "Using locally compiled kernel." in again.all and "Compiling HIP kernel" not in again.all
 
-    def test_uses_precompiled_kernels(self, bench: Bench, studio: Studio, tmp_path: Path) -> None:
+    def test_blender_uses_precompiled_kernels(self, bench: Bench, studio: Studio, tmp_path: Path) -> None:
         studio.starter(bench.app / "blender", studio.with_kernels(tmp_path / "own", "gfx1201"))
         done = bench.render()
         assert (done.code, USED in done.all) == (0, True), done.all
         assert "Using precompiled kernel." in done.all
 
-    def test_keeps_the_users_arguments(self, bench: Bench) -> None:
+    def test_the_users_arguments_are_kept(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render("--python-exit-code", "7")
         assert done.code == 0 and "python-exit-code 1" not in done.told
 
-    def test_keeps_a_scripts_own_arguments(self, bench: Bench) -> None:
+    def test_the_arguments_for_a_script_are_kept(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "render.py"
         script.write_text(
@@ -101,7 +101,7 @@ class TestUse:
             for each in (bench.prefix("art").path / "cache/cycles/kernels").iterdir():
                 each.unlink()
 
-    def test_accepts_a_script_that_renders_nothing(self, bench: Bench) -> None:
+    def test_a_script_that_renders_nothing_is_accepted(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "count.py"
         script.write_text("import bpy\nprint('objects:', len(bpy.data.objects))\n")
@@ -114,7 +114,7 @@ class TestUse:
             assert "nothing in its output shows" not in told and "why:" not in told
             assert ("does not list a HIP GPU" in told) != has_gpu, told
 
-    def test_reports_a_missing_scene(self, bench: Bench) -> None:
+    def test_a_missing_scene_is_reported(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.run(
             "launch", "art", "--app", "blender", "--", "./blender", "-b", "none.blend", "-f", "1"
@@ -124,7 +124,7 @@ class TestUse:
         assert b"Cannot read file" in done.stdout + done.stderr
         assert "nothing in its output shows" not in told and "do:  rocenv verify" not in told
 
-    def test_renders_on_the_cpu_on_request(self, bench: Bench) -> None:
+    def test_blender_renders_on_the_cpu_on_request(self, bench: Bench) -> None:
         words = ("./blender", "-b", str(bench.studio.scene), "-f", "1", "--", "--cycles-device", "CPU")
         done = bench.run("launch", "art", "--app", "blender", "--", *words)
         told = done.stderr.decode()
@@ -134,7 +134,7 @@ class TestUse:
 
 
 class TestRuntime:
-    def test_works_with_only_hip_7(self, tmp_path: Path, studio: Studio, hip7: Path) -> None:
+    def test_blender_works_with_only_hip_7(self, tmp_path: Path, studio: Studio, hip7: Path) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={"libamdhip64.so.7": hip7}, rocm="7.1.1", hip="7.1")
         bench.put_hipcc()
         done = bench.render()
@@ -164,7 +164,7 @@ class TestRuntime:
         assert "but the env contains none of these files" in done.told
         assert "rocenv create art2 --rocm '>=6.3' --target gfx1201 --app blender" in done.told
 
-    def test_a_broken_runtime_is_recognised_in_the_output(self, tmp_path: Path, studio: Studio) -> None:
+    def test_a_broken_runtime_is_recognized_in_the_output(self, tmp_path: Path, studio: Studio) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={})
         (bench.prefix("art").path / LIBRARIES / "libamdhip64.so.6").write_text("no library")
         done = bench.render()
@@ -179,7 +179,7 @@ class TestRuntime:
         assert "needs ROCm >=6.3, but the env has 6.1.3" in done.told
         assert "rocenv create art2 --rocm '>=6.3'" in done.told
 
-    def test_a_runtime_older_than_its_set_is_recognised(self, bench: Bench) -> None:
+    def test_a_runtime_older_than_its_set_is_recognized(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
         assert done.code == 1
@@ -194,7 +194,7 @@ class TestKernels:
         assert "Neither precompiled kernels nor HIPCC was found" in done.told
         assert f"{BUILD}" in done.told and "--target gfx1201" in done.told
 
-    def test_having_kernels_only_for_a_different_target_is_explained(
+    def test_kernels_only_for_a_different_target_are_explained(
         self, bench: Bench, studio: Studio, tmp_path: Path
     ) -> None:
         studio.starter(bench.app / "blender", studio.with_kernels(tmp_path / "own", "gfx1100"))
@@ -232,7 +232,7 @@ class TestMemory:
         assert "it printed `System is out of GPU memory`" in done.told
         assert "rocenv mem settings cycles" in done.told
 
-    def test_warns_about_low_free_memory_even_if_rendering_works(self, bench: Bench) -> None:
+    def test_low_free_memory_is_reported_even_if_rendering_works(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_FREE": "20MiB"})
         assert (done.code, USED in done.all) == (0, True)
@@ -241,7 +241,7 @@ class TestMemory:
 
 
 class TestFault:
-    def test_lists_the_remedies_for_the_rx_9000_fault_in_order(self, bench: Bench) -> None:
+    def test_the_remedies_for_the_rx_9000_fault_are_listed_in_order(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "blender"
         said = (
@@ -267,7 +267,7 @@ class TestFault:
 
 
 class TestEnv:
-    def test_a_runtime_that_finds_no_gpu_is_reported(
+    def test_a_runtime_that_does_not_find_a_gpu_is_reported(
         self, rocenv: Rocenv, blender_env: str, studio: Studio
     ) -> None:
         done = rocenv("launch", blender_env, "--", "blender", "-b", studio.scene, "-f", "1")

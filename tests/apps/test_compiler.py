@@ -25,7 +25,7 @@ extern "C" __global__ void add(float *a, const float *b) {
 """
 GFX1201 = 0x4E  # EF_AMDGPU_MACH, the low byte of the flags. Source: LLVM, AMDGPUUsage
 AMDGPU = 224
-BARE = {"PATH": os.defpath}  # as on a machine without a compiler and without an active env
+BARE = {"PATH": os.defpath}  # as on a machine without a compiler or an active env
 
 
 def compiled(toolchain: Toolchain, source: Path, output: Path, *flags: str) -> None:
@@ -34,7 +34,7 @@ def compiled(toolchain: Toolchain, source: Path, output: Path, *flags: str) -> N
     assert done.returncode == 0, done.stderr
 
 
-def test_compiles_a_kernel_to_a_code_object_for_the_target(
+def test_a_kernel_is_compiled_to_a_code_object_for_the_target(
     clang_toolchain: Toolchain, tmp_path: Path
 ) -> None:
     folder = tmp_path / "with a space"

@@ -27,7 +27,7 @@ def test_every_rung_that_does_not_need_a_gpu_passes(rocenv: Rocenv, rocm72_env: 
     assert rungs["device"]["status"] == "skipped"
 
 
-def test_also_compiles_for_other_targets(rocenv: Rocenv, rocm72_env: str) -> None:
+def test_hip_also_compiles_for_other_targets(rocenv: Rocenv, rocm72_env: str) -> None:
     done = rocenv("verify", rocm72_env, "--upto", "compile", "--target", "gfx942")
     assert done.returncode == 0, done.stdout + done.stderr
 

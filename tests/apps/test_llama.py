@@ -61,7 +61,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_starts_with_its_hip_backend_and_lists_no_device(rocenv: Rocenv, llama_env: str) -> None:
+def test_llama_cpp_starts_with_its_hip_backend_and_lists_no_devices(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("run", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
     assert "(none)" in done.stdout
@@ -77,7 +77,7 @@ def test_a_list_without_devices_is_reported(rocenv: Rocenv, llama_env: str) -> N
 
 
 @pytest.mark.parametrize("program", ["llama-cli", "llama-server", "llama-bench", "llama-completion"])
-def test_is_not_started_if_it_would_use_the_cpu(
+def test_llama_cpp_is_not_started_if_it_would_use_the_cpu(
     rocenv: Rocenv, llama_env: str, model: Path, program: str
 ) -> None:
     done = rocenv("launch", llama_env, "--app", "llama.cpp", "--", program, "-m", model)
@@ -97,7 +97,7 @@ def test_gpu_options_are_added_after_wrapper_programs(rocenv: Rocenv, llama_env:
     )
 
 
-def test_runs_on_the_cpu_on_request(rocenv: Rocenv, llama_env: str, model: Path) -> None:
+def test_llama_cpp_runs_on_the_cpu_on_request(rocenv: Rocenv, llama_env: str, model: Path) -> None:
     words = ("llama-completion", "-m", model, "--device", "none", "-no-cnv", "-p", "aa", "-n", "4")
     done = rocenv("launch", llama_env, "--", *words)
     assert done.returncode == 0, done.stderr
@@ -110,7 +110,7 @@ def test_verify_reports_only_the_missing_gpu(rocenv: Rocenv, llama_env: str) -> 
     assert done.returncode == 4, done.stderr
     rungs = {each["rung"]: each for each in json.loads(done.stdout)["rungs"]}
     assert rungs["app"]["no_device"]
-    assert "lists no GPU, only" in rungs["app"]["detail"]
+    assert "does not list a GPU, only" in rungs["app"]["detail"]
     assert "/bin/llama-cli --list-devices" in rungs["app"]["detail"].replace("'", ""), "the env's own"
     assert rungs["blas"]["no_device"]
 

@@ -150,7 +150,7 @@ def test_a_model_that_cannot_be_estimated_shows_the_reason(tmp_path: Path, bare:
     assert len(shown["unknown"]) == 2
 
 
-def test_incomplete_download(tmp_path: Path, bare: Path) -> None:
+def test_an_incomplete_download_is_reported(tmp_path: Path, bare: Path) -> None:
     model = llama(tmp_path / "m.gguf")
     os.truncate(model, 1 << 20)
     done = mem(bare, "model", str(model))

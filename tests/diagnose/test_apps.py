@@ -58,7 +58,7 @@ def test_the_profiles_steps_come_first() -> None:
             assert step.text.startswith(getattr(row.text, language)[:10])
 
 
-def test_commands_without_known_values_rely_on_defaults() -> None:
+def test_commands_omit_options_with_unknown_values() -> None:
     """The command omits `--blender PROGRAM --target TARGET`, because the log contains neither."""
     log = log_of("blender", "Blender 4.5.2 LTS", "AMD Radeon RX 9070 XT", "Memory access fault by GPU node-1")
     (finding, *_) = diagnose_bytes(log, MATRIX).findings

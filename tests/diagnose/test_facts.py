@@ -50,7 +50,7 @@ def facts(text: str) -> dict[str, tuple[str, ...]]:
         ("NVIDIA GeForce RTX 3060, 12288 MiB", "nvidia", ("yes",)),
     ],
 )
-def test_facts_are_extracted_from_a_line(line: str, fact: str, value: tuple[str, ...]) -> None:
+def test_a_fact_is_extracted_from_a_line(line: str, fact: str, value: tuple[str, ...]) -> None:
     assert facts(f"start\n{line}\nend\n").get(fact) == value
 
 
@@ -121,7 +121,7 @@ class TestConditions:
     def test_a_range_checks_both_bounds(self, version: str, expected: bool) -> None:
         assert hold({"rocm": ">=6.2,<7"}, {"rocm": (version,)}) is expected
 
-    def test_a_condition_holds_if_one_value_matches(self) -> None:
+    def test_a_condition_holds_if_any_value_matches(self) -> None:
         assert hold(
             {"rocm": ">=7", "gfx": "gfx1036"}, {"rocm": ("5.7", "7.1"), "gfx": ("gfx1031", "gfx1036")}
         )

@@ -1,4 +1,4 @@
-"""Logs may be coloured, compressed, truncated, in any encoding or in folders. No log raises an exception."""
+"""Logs may be colored, compressed, truncated, in any encoding or in folders. No log raises an exception."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def evidence(data: bytes) -> tuple[int, str]:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_unicode_encodings(encoding: str, end: str) -> None:
+def test_unicode_logs_are_decoded(encoding: str, end: str) -> None:
     text = end.join(["启动 SD.Next", "加载模型", LINE, "按任意键继续"]) + end
     assert evidence(text.encode(encoding)) == (3, LINE)
 
@@ -57,7 +57,7 @@ def test_logs_in_windows_code_pages_are_decoded(page: str, before: str) -> None:
     assert evidence(f"Loading\r\n{line}\r\n".encode(page)) == (2, line)
 
 
-def test_colours_and_nul_bytes_inside_words_are_ignored() -> None:
+def test_colors_and_nul_bytes_inside_words_are_ignored() -> None:
     link = "\x1b]8;;http://x\x07device\x1b]8;;\x07"
     coloured = f"Runtime\x1b[31mError: \x1b[1;36mHIP\x1b[0m error: inv\0alid {link} function"
     assert evidence(f"a\nb\n{coloured}\n".encode()) == (3, LINE)
@@ -90,7 +90,7 @@ def test_one_line_among_30_000_is_found() -> None:
     assert evidence("\n".join([*noise[:21_017], LINE, *noise[21_017:]]).encode()) == (21_018, LINE)
 
 
-def test_endless_line() -> None:
+def test_an_endless_line_is_read_in_parts() -> None:
     number, text = evidence(b"x" * 3_000_000 + b" " + LINE.encode() + b" " + b"y" * 3_000_000)
     assert number == 1
     assert LINE in text
@@ -102,7 +102,7 @@ def test_endless_line() -> None:
 def test_a_match_is_found_across_the_split_of_an_endless_line(shift: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BLOCK_BYTES", 640)
-        patch.setattr(reading, "LONGEST_BYTES", 600)
+        patch.setattr(reading, "MAX_LINE_BYTES", 600)
         coloured = LINE.replace("HIP", "\x1b[1;31mHIP\x1b[0m").replace("device", "dev\x1b[32mice")
         number, text = evidence(b"x" * shift + b" " + coloured.encode() + b" " + b"y" * 900)
     assert (number, LINE in text) == (1, True)
@@ -144,8 +144,8 @@ class Endless(io.RawIOBase):
 @pytest.mark.parametrize(
     "again", [b"\0" * 100_000, b"a" * 100_000, b"line\n" * 20_000], ids=["0", "a", "lines"]
 )
-def test_an_endless_gzip_file_is_cut_off(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
-    monkeypatch.setattr(reading, "_MOST_BYTES", 5 << 20)
+def test_an_endless_gzip_file_is_truncated(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
+    monkeypatch.setattr(reading, "_MAX_BYTES", 5 << 20)
     left_out: list[LeftOut] = []
     blocks = read_stream(
         io.BufferedReader(Endless(f"{LINE}\n".encode(), again)), left_out=left_out.append, file="a.gz"
@@ -199,7 +199,7 @@ PIECES = pieces_of_logs()
 
 
 @pytest.mark.slow
-def test_arbitrary_bytes_raise_no_exception() -> None:
+def test_arbitrary_bytes_do_not_raise_exceptions() -> None:
     """Neither scanning nor rendering the findings in either language raises an exception."""
     found: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Test each rule with logs that it must recognise and with lookalikes: `tests/cases/diagnose/CODE/*.log`."""
+"""Test each rule with logs that it must recognize and with lookalikes: `tests/cases/diagnose/CODE/*.log`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found(path: Path) -> list[str]:
     [path for path in LOGS if path.name.startswith("known-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_a_known_log_is_recognised(path: Path) -> None:
+def test_a_known_log_is_recognized(path: Path) -> None:
     assert found(path)[:1] == [path.parent.name]
 
 
@@ -32,7 +32,7 @@ def test_a_known_log_is_recognised(path: Path) -> None:
     [path for path in LOGS if path.name.startswith("alike-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_a_lookalike_is_not_recognised(path: Path) -> None:
+def test_a_lookalike_is_not_recognized(path: Path) -> None:
     assert path.parent.name not in found(path)
 
 

@@ -1,4 +1,4 @@
-"""Each reason applies to some log, and each rule's message is complete in both languages."""
+"""Each reason applies to a log, and the message of each rule is complete in both languages."""
 
 from __future__ import annotations
 

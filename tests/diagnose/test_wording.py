@@ -22,7 +22,7 @@ def both(text: str) -> Text:
         ("{gfx} and {gpu|that}", "gfx1031 and that"),
     ],
 )
-def test_placeholders(text: str, expected: str | None) -> None:
+def test_placeholders_are_filled_or_the_text_is_omitted(text: str, expected: str | None) -> None:
     assert filled(both(text), {"gfx": "gfx1031"}, "en") == expected
 
 

@@ -88,7 +88,7 @@ def commands(page: Explanation) -> set[str]:
     return {step.command for step in page.steps}
 
 
-def test_the_commands_of_a_cause_are_below_their_advice() -> None:
+def test_the_commands_for_a_cause_are_below_their_advice() -> None:
     page = explain("vram-oom", MATRIX)
     for lines in (rendered(page, width=80), shortened(page, width=80, command="more")):
         place = lines.index("      rocenv mem")
@@ -132,7 +132,7 @@ def test_pages_do_not_depend_on_row_order() -> None:
         assert one.steps == other.steps
 
 
-def test_an_empty_matrix_answers_no() -> None:
+def test_without_data_nothing_is_supported() -> None:
     bare = replace(MATRIX, target=(MATRIX.targets["gfx1031"],))
     for table in (
         "support",

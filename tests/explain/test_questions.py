@@ -43,7 +43,8 @@ class TestDoesMyCardWork:
             ("gfx942", "yes: ROCm 10.1.0", "no: neither a HIP SDK nor AMD's wheels support it"),
             (
                 "gfx906",
-                "yes: ROCm 6.3.3 (amd: AMD's own packages), torch 2.9 (AMD supported gfx906 up to ROCm 6.3)",
+                "yes: ROCm 6.3.3 (amd: AMD's own packages), torch 2.9 (AMD supported gfx906 in ROCm 6.3 and "
+                "earlier)",
                 "",
             ),
             ("gfx906", "", "unofficial: HIP SDK 5.7.1, ZLUDA 3.9.5 (rocm5), a library pack, torch 2.2.1"),
@@ -73,7 +74,7 @@ class TestDoesMyCardWork:
         assert on_linux.basis, "a verdict has a source"
         assert on_windows.basis, "a verdict has a source"
 
-    def test_the_page_for_a_card_answers_for_both_platforms(self, read: Read) -> None:
+    def test_the_page_for_a_card_covers_both_platforms(self, read: Read) -> None:
         text = read("RX 6750 XT")
         assert "override 10.3.0 (runs as gfx1030): works, only with ROCm before 7" in text
         assert "no wheel on PyTorch's index has kernels for this GPU" in text
@@ -92,7 +93,7 @@ class TestDoesMyCardWork:
         assert zluda.command == "rocenv resolve --platform windows --zluda --target gfx1031"
         assert zluda.gives == "HIP SDK 6.4.2, ZLUDA 3.9.5 (rocm6), a library pack, torch 2.7.1"
 
-    def test_a_sets_page_lists_drivers_that_fail(self, matrix: Matrix) -> None:
+    def test_a_set_lists_the_drivers_that_it_requires(self, matrix: Matrix) -> None:
         step = next(step for step in explain("rocm-6.1", matrix).steps if "--zluda" in step.command)
         assert step.gives.endswith("torch 2.3.1, display driver before 25.5.1")
 
@@ -124,7 +125,7 @@ class TestDoesMyCardWork:
 
 
 class TestWhichRelease:
-    def test_of_wheels(self, read: Read) -> None:
+    def test_a_wheel_release_lists_its_targets_by_support(self, read: Read) -> None:
         text = read("10.0")
         assert "Linux wheels 10.0.0 (therock); torch 2.13.0" in text
         assert "supported: gfx908, gfx90a" in text
@@ -146,8 +147,8 @@ class TestWhichRelease:
         assert "the matching PyTorch is not known yet" in read("10.2")
 
 
-class TestWhyNot61:
-    def test_release(self, read: Read) -> None:
+class TestRelease61:
+    def test_a_release_shows_both_platforms(self, read: Read) -> None:
         text = read("6.1")
         assert "Linux packages 6.1.0 to 6.1.5; torch 2.4 to 2.6" in text
         assert "Windows, ZLUDA: HIP SDK 6.1.2, ZLUDA 3.8.4 (rocm6), torch 2.3.1" in text
@@ -164,7 +165,7 @@ class TestWhyNot61:
 
 
 class TestWhichTorch:
-    def test_for_gfx1103(self, read: Read) -> None:
+    def test_a_target_lists_the_torch_releases_for_it(self, read: Read) -> None:
         text = read("gfx1103")
         assert "2.14 for ROCm 7.14 has kernels" in text
         assert "2.13, 2.14 for ROCm 7.1, 7.2 is compiled for this GPU, but its rocBLAS has no kernels" in text
@@ -172,7 +173,7 @@ class TestWhichTorch:
         assert "2.7 to 2.14 for ROCm 6.2.4 to 7.2 runs as gfx1102" in text
         assert "users report page faults and GPU hangs" in text
 
-    def test_torch_itself(self, read: Read) -> None:
+    def test_a_torch_release_lists_its_kernels(self, read: Read) -> None:
         text = read("torch-2.7.1")
         assert "Linux for ROCm 6.2.4, 6.3; kernels for gfx900" in text
         assert "torch 2.7.1 under ZLUDA: built for CUDA 11.8" in text
@@ -192,12 +193,12 @@ class TestParts:
     def test_a_build_with_the_same_version_is_mentioned(self, read: Read) -> None:
         assert "`rocenv explain zluda-3.8.4.post1`" in read("zluda-3.8.4")
 
-    def test_packs(self, read: Read) -> None:
+    def test_packs_are_listed_with_their_sdks(self, read: Read) -> None:
         text = read("gfx1031-pack")
         assert "9 packs, for HIP SDK 5.7, 6.1, 6.2, 6.4, 7.1" in text
         assert "no library pack for gfx1033 is known" in read("gfx1033-pack")
 
-    def test_wsl(self, read: Read) -> None:
+    def test_the_wsl_page_lists_requirements(self, read: Read) -> None:
         text = read("wsl")
         assert "PyTorch work on Linux" in text
         assert "26.10.41.05 or newer" in text
@@ -205,7 +206,7 @@ class TestParts:
         assert "rocenv gpus" in text
         assert "Sources" in text
 
-    def test_incident(self, read: Read) -> None:
+    def test_an_incident_is_found_by_its_issue_number(self, read: Read) -> None:
         text = read("sdnext#3414")
         assert "ends with exception code 0xC0000005 before its web page opens" in text
         assert "never combines gfx1031 with HIP SDK 6.1, ZLUDA 3.8.3 (rocm6)" in text
@@ -213,9 +214,9 @@ class TestParts:
         assert "rocenv resolve --platform windows --zluda --target gfx1031" in text
 
     def test_a_combination_is_found_by_its_code(self, read: Read) -> None:
-        assert "never combines ZLUDA up to 3.9.4 with display driver 25.5.1 or newer" in read("zluda-106")
+        assert "never combines ZLUDA 3.9.4 or older with display driver 25.5.1 or newer" in read("zluda-106")
 
-    def test_exit_code(self, read: Read) -> None:
+    def test_an_exit_code_is_explained_with_known_cases(self, read: Read) -> None:
         text = read("0xc0000005")
         assert text.startswith("0xC0000005 (access violation) The program ended because it accessed memory")
         assert "rocenv explain sdnext-3414" in text
@@ -228,7 +229,7 @@ class TestParts:
     def test_an_unknown_exit_code_is_an_error(self, matrix: Matrix, thing: str) -> None:
         with pytest.raises(RocenvError) as caught:
             explain(thing, matrix)
-        assert caught.value.message == f"nothing is known about `{thing}`"
+        assert caught.value.message == f"no information about `{thing}`"
         assert (caught.value.code, caught.value.exit_code) == ("thing-unknown", 1)
 
     def test_a_check_name_finds_its_cause(self, matrix: Matrix) -> None:
@@ -247,7 +248,7 @@ class TestParts:
             quoted = " ".join(background.split())
             assert [text for text in texts if gap.search(text) and text not in quoted] == [], code
 
-    def test_variable(self, read: Read) -> None:
+    def test_a_variable_is_explained_with_its_values(self, read: Read) -> None:
         text = read("hsa_override_gfx_version")
         assert "gfx1033 10.3.0 (runs as gfx1030): known to fail" in text
         assert "Linux only; HIP on Windows does not use HSA" in text
@@ -260,7 +261,7 @@ class TestParts:
 
 class TestApps:
     @pytest.mark.parametrize("thing", ["llama.cpp", "Llama", "llm", "vulkan"])
-    def test_llama_cpp_needs_no_rocm(self, matrix: Matrix, read: Read, thing: str) -> None:
+    def test_llama_cpp_does_not_need_rocm(self, matrix: Matrix, read: Read, thing: str) -> None:
         assert explain(thing, matrix).thing == "llama.cpp"
         text = read(thing)
         assert "Linux any GPU, with Vulkan: `llama-bNNNN-bin-ubuntu-vulkan-x64.tar.gz` from https://" in text
@@ -268,7 +269,7 @@ class TestApps:
         assert "rocenv create --app llama.cpp" in text
         assert "lemonade-sdk/llamacpp-rocm/releases; built nightly" in text
 
-    def test_ollama(self, read: Read) -> None:
+    def test_the_ollama_page_explains_integrated_gpus(self, read: Read) -> None:
         assert "unless you set `OLLAMA_IGPU_ENABLE=1`" in read("ollama")
 
     @pytest.mark.parametrize("thing", ["SD.Next", "sdnext"])
@@ -291,7 +292,7 @@ class TestApps:
         assert ("rocenv explain llama.cpp" in commands) == offered
 
     @pytest.mark.parametrize("word", ["channel", "gemm", "rung", "release-ready", "target", "therock"])
-    def test_terms_of_the_output(self, matrix: Matrix, word: str) -> None:
+    def test_terms_in_the_output_are_explained(self, matrix: Matrix, word: str) -> None:
         page = explain(word, matrix)
         assert page.kind == "topic"
         assert all(line.rows for line in page.lines) and page.lines
@@ -312,7 +313,9 @@ class TestNames:
             ("geforce rtx 4090", []),
         ],
     )
-    def test_product(self, matrix: Matrix, thing: str, targets: list[str]) -> None:
+    def test_a_product_name_or_id_determines_the_targets(
+        self, matrix: Matrix, thing: str, targets: list[str]
+    ) -> None:
         assert meant(thing, matrix) == targets
 
     @pytest.mark.parametrize("thing", ["HD 7870", "GCN 1", "1002:6818"])
@@ -338,13 +341,13 @@ class TestNames:
             explain("gfx1300", matrix)
         assert "not among the" in caught.value.message
         assert caught.value.exit_code == 1
-        assert any("a newer rocenv may know it" in hint for hint in caught.value.hints)
+        assert any("a newer version may include it" in hint for hint in caught.value.hints)
         assert any("rocenv gpus" in hint for hint in caught.value.hints)
 
     def test_the_hint_has_no_date_if_the_data_has_no_targets(self, matrix: Matrix) -> None:
         with pytest.raises(RocenvError) as caught:
             explain("gfx1300", replace(matrix, target=()))
-        assert caught.value.hints[0] == "a newer rocenv may know it"
+        assert caught.value.hints[0] == "a newer version may include it"
 
     def test_the_override_page_explains_when_rocenv_sets_it(self, read: Read) -> None:
         text = read("HSA_OVERRIDE_GFX_VERSION")

@@ -97,7 +97,7 @@ class Lab:
         return answer
 
     def orders(self, **orders: Any) -> None:
-        """Tell the fake compiler how to behave."""
+        """Configure the fake compiler."""
         (Prefix(self.home.envs / "cc").bin / "orders.json").write_text(json.dumps(orders))
 
     def calls(self) -> list[list[str]]:
@@ -162,7 +162,7 @@ def make_app(
     for name, content in (lib or {}).items():
         (folder / "lib").mkdir(exist_ok=True)
         (folder / "lib" / name).write_bytes(content)
-    # The program cannot run, so rocenv takes the version from the folder.
+    # The program cannot run, so rocenv reads the version from the folder name.
     (root / "blender").write_bytes(b"\x7fnot ELF\0" + b"\0".join(texts) + b"\0")
     (root / "blender").chmod(0o755)
     return root

@@ -21,7 +21,7 @@ from tests.kernels.lab import BITCODE, PLAIN, UNCOMPRESSED, WITH_RT, Lab, make_a
 WAIT_S = 30
 
 
-def test_kernel_is_compiled_from_the_apps_source_for_the_target(lab: Lab) -> None:
+def test_a_kernel_is_compiled_from_the_apps_source_for_the_target(lab: Lab) -> None:
     app = make_app(lab.root / "my apps" / "blender-5.2")
     built = lab.build("--blender", app, "--env", "cc")
     source = app / "5.2/scripts/addons_core/cycles/source"
@@ -38,7 +38,7 @@ def test_kernel_is_compiled_from_the_apps_source_for_the_target(lab: Lab) -> Non
     assert "-DWITH_NANOVDB" not in call
 
 
-def test_second_build_comes_from_the_cache(lab: Lab) -> None:
+def test_a_second_build_comes_from_the_cache(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     first = lab.build("--blender", app, "--env", "cc")
     second = lab.build("--blender", app / "blender", "--env", "cc")
@@ -48,7 +48,7 @@ def test_second_build_comes_from_the_cache(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("change", ["source", "target", "compiler"])
-def test_changed_input_causes_a_new_build(lab: Lab, change: str) -> None:
+def test_a_changed_input_causes_a_new_build(lab: Lab, change: str) -> None:
     app = make_app(lab.root / "b")
     lab.build("--blender", app, "--env", "cc")
     if change == "source":
@@ -59,7 +59,7 @@ def test_changed_input_causes_a_new_build(lab: Lab, change: str) -> None:
     assert lab.build("--blender", app, "--env", "cc", "--target", target)["compiled_now"] is True
 
 
-def test_damaged_cached_kernel_is_reported_and_compiled_again(lab: Lab) -> None:
+def test_a_damaged_cached_kernel_is_reported_and_compiled_again(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     kept = lab.build("--blender", app, "--env", "cc")["kept_in"]
     with open(kept, "r+b") as file:
@@ -71,7 +71,7 @@ def test_damaged_cached_kernel_is_reported_and_compiled_again(lab: Lab) -> None:
     assert len(lab.calls()) == 2
 
 
-def test_planted_cached_kernel_is_not_used(lab: Lab) -> None:
+def test_a_planted_cached_kernel_is_not_used(lab: Lab) -> None:
     """Its hash is correct, but its seal is from a different home."""
     app = make_app(lab.root / "b")
     built = lab.build("--blender", app, "--env", "cc")
@@ -93,7 +93,7 @@ def test_nanovdb_in_the_program_adds_its_flag(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(("version", "define"), [("5.0", "__HIPRT__"), ("5.1", "__KERNEL_HIPRT__")])
-def test_ray_tracing_macro_depends_on_the_version(lab: Lab, version: str, define: str) -> None:
+def test_the_ray_tracing_macro_depends_on_the_version(lab: Lab, version: str, define: str) -> None:
     app = make_app(lab.root / "b", texts=WITH_RT, version=version)
     headers = lab.root / "hip rt"
     (headers / "hiprt/impl").mkdir(parents=True)
@@ -114,7 +114,7 @@ def test_the_error_for_missing_headers_links_to_their_download_page(lab: Lab) ->
     assert lab.calls() == []
 
 
-def test_program_without_ray_tracing_gets_no_ray_tracing_kernel(lab: Lab) -> None:
+def test_a_program_without_ray_tracing_gets_no_ray_tracing_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     assert lab.build("--blender", app, "--env", "cc", "--hiprt", code=1)["error"] == "kernels-built-without"
 
@@ -131,14 +131,14 @@ def test_program_without_ray_tracing_gets_no_ray_tracing_kernel(lab: Lab) -> Non
         (["--env", "gone"], 1, "env-missing"),
     ],
 )
-def test_impossible_request_fails_with_a_hint(lab: Lab, args: list[str], code: int, error: str) -> None:
+def test_an_impossible_request_fails_with_a_hint(lab: Lab, args: list[str], code: int, error: str) -> None:
     app = make_app(lab.root / "b", texts=WITH_RT)
     built = lab.build("--blender", app, "--env", "cc", *args, code=code)
     assert built["error"] == error
     assert built["hints"]
 
 
-def test_unknown_version_must_be_specified(lab: Lab) -> None:
+def test_an_unknown_version_must_be_specified(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     (app / "share" / "blender").mkdir(parents=True)
     (app / "5.2" / "scripts").rename(app / "share" / "blender" / "scripts")
@@ -159,7 +159,7 @@ def test_unknown_version_must_be_specified(lab: Lab) -> None:
         ({"error": "clang: error: cannot find ROCm device library for gfx1201"}, "does not support gfx1201"),
     ],
 )
-def test_compiler_failure_is_reported_and_leaves_only_a_log(
+def test_a_compiler_failure_is_reported_and_leaves_only_a_log(
     lab: Lab, orders: dict[str, object], says: str
 ) -> None:
     app = make_app(lab.root / "b")
@@ -179,7 +179,7 @@ def test_compiler_failure_is_reported_and_leaves_only_a_log(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupt_stops_the_compiler_and_leaves_no_incomplete_files(
+def test_an_interrupt_stops_the_compiler_and_leaves_no_incomplete_files(
     lab: Lab, number: int, code: int
 ) -> None:
     app = make_app(lab.root / "b")
@@ -217,7 +217,7 @@ def test_concurrent_builds_compile_once(lab: Lab) -> None:
     assert built[0]["sha256"] == built[1]["sha256"]
 
 
-def test_output_only_writes_the_kernel_to_that_file(lab: Lab) -> None:
+def test_the_output_option_only_writes_the_kernel_to_that_file(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     out = lab.root / "out.fatbin"
     built = lab.build("--blender", app, "--env", "cc", "--output", out)
@@ -226,7 +226,7 @@ def test_output_only_writes_the_kernel_to_that_file(lab: Lab) -> None:
     assert not (lab.home.path / "kernels").exists()
 
 
-def test_kernel_is_compressed_if_the_program_expects_it(lab: Lab) -> None:
+def test_a_kernel_is_compressed_if_the_program_expects_it(lab: Lab) -> None:
     new = make_app(lab.root / "new")
     built = lab.build("--blender", new, "--env", "cc", "--place", "in-place")
     assert built["placed"]["file"].endswith("lib/kernel_gfx1201.fatbin.zst")
@@ -238,7 +238,7 @@ def test_kernel_is_compressed_if_the_program_expects_it(lab: Lab) -> None:
     assert built["placed"]["file"].endswith("lib/kernel_gfx1201.fatbin")
 
 
-def test_unwritable_output_fails_before_compiling(lab: Lab) -> None:
+def test_an_unwritable_output_fails_before_compiling(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     for output in (lab.root / "missing" / "kernel", app / "blender" / "kernel"):
         built = lab.build("--blender", app, "--env", "cc", "--output", output, code=1)
@@ -260,7 +260,7 @@ def test_endless_or_failed_version_output_is_rejected(lab: Lab) -> None:
             version_of(found)
 
 
-def test_version_comes_from_the_resource_folder_without_a_program(lab: Lab) -> None:
+def test_the_version_comes_from_the_resource_folder_without_a_program(lab: Lab) -> None:
     app = make_app(lab.root / "9.4" / "opt")
     share = lab.root / "9.4" / "prefix" / "share" / "blender"
     share.mkdir(parents=True)
@@ -270,7 +270,7 @@ def test_version_comes_from_the_resource_folder_without_a_program(lab: Lab) -> N
     assert built["error"] == "kernels-no-version"
 
 
-def test_source_must_match_the_program_version(lab: Lab) -> None:
+def test_the_source_must_match_the_program_version(lab: Lab) -> None:
     app = make_app(lab.root / "b", version="5.10")
     make_app(app, version="5.2")
     (app / "blender").write_text("#!/bin/sh\necho Blender 5.2.2\n# lib/%s_%s.fatbin.zst\n")
@@ -298,7 +298,7 @@ def test_changed_headers_and_device_libraries_cause_a_new_build(lab: Lab) -> Non
     assert (is_compiled(), is_compiled()) == (True, False)
 
 
-def test_default_target_respects_the_envs_override(lab: Lab) -> None:
+def test_the_default_target_respects_the_envs_override(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     prefix = Prefix(lab.home.envs / "cc")
     record = prefix.record()

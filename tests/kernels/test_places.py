@@ -1,4 +1,4 @@
-"""Put kernels into a linked copy of the app or into its installation, and remove them."""
+"""Place kernels in an overlay or in the installation, and remove them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def undo(lab: Lab, *args: str | Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("lib", [{}, SHIPPED], ids=["without-kernels", "with-kernels"])
-def test_overlay_consists_of_links_and_leaves_the_app_unchanged(lab: Lab, lib: dict[str, bytes]) -> None:
+def test_an_overlay_consists_of_links_and_does_not_change_the_app(lab: Lab, lib: dict[str, bytes]) -> None:
     app = make_app(lab.root / "b", lib=lib)
     before = snapshot(app)
     placed = lab.build("--blender", app, "--env", "cc")["placed"]
@@ -67,7 +67,7 @@ def test_overlay_consists_of_links_and_leaves_the_app_unchanged(lab: Lab, lib: d
     assert snapshot(app) == before
 
 
-def test_start_script_runs_the_program_with_the_copy(lab: Lab) -> None:
+def test_the_start_script_runs_the_program_with_the_overlay(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     (app / "blender").write_text('#!/bin/sh\necho "$BLENDER_SYSTEM_RESOURCES|$*"\n')
     (app / "blender").chmod(0o755)
@@ -76,7 +76,7 @@ def test_start_script_runs_the_program_with_the_copy(lab: Lab) -> None:
     assert done.stdout.strip() == f"{placed['environment']['BLENDER_SYSTEM_RESOURCES']}|-b a b"
 
 
-def test_start_script_in_an_env_keeps_its_other_settings(lab: Lab) -> None:
+def test_a_start_script_from_an_env_keeps_its_other_settings(lab: Lab) -> None:
     prefix = Prefix(lab.home.envs / "art")
     root = make_app(prefix.path / "rocm" / "usr")
     (root / "share").mkdir()
@@ -104,7 +104,7 @@ def test_start_script_in_an_env_keeps_its_other_settings(lab: Lab) -> None:
     assert (Path(copy) / "scripts/addons_core/cycles/lib" / NAME).is_file()
 
 
-def test_overlay_has_all_kernels_and_is_removed_with_the_last(lab: Lab) -> None:
+def test_an_overlay_has_all_kernels_and_is_removed_with_the_last_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     for target in ("gfx1201", "gfx1030"):
         lab.build("--blender", app, "--env", "cc", "--target", target)
@@ -120,12 +120,12 @@ def test_overlay_has_all_kernels_and_is_removed_with_the_last(lab: Lab) -> None:
     assert start_with(lab, app) == Starting()
 
 
-def test_overlay_works_in_a_folder_with_any_name(lab: Lab) -> None:
+def test_an_overlay_works_in_a_folder_with_any_name(lab: Lab) -> None:
     app = make_app(lab.root / "rocenv-start", version="5.2")
     assert Path(lab.build("--blender", app, "--env", "cc")["placed"]["start"]).is_file()
 
 
-def test_link_to_a_program_uses_the_same_overlay(lab: Lab) -> None:
+def test_a_link_to_a_program_uses_the_same_overlay(lab: Lab) -> None:
     app = make_app(lab.root / "apps", lib=SHIPPED)
     link = lab.root / "bin" / "blender"
     link.parent.mkdir()
@@ -136,7 +136,7 @@ def test_link_to_a_program_uses_the_same_overlay(lab: Lab) -> None:
     assert starting(home, app / "blender").program == Path(placed["start"])
 
 
-def test_copy_is_replaced_without_writing_through_its_links(lab: Lab) -> None:
+def test_an_overlay_is_replaced_without_writing_through_its_links(lab: Lab) -> None:
     root = lab.root / "b"
     for version in ("4.5", "5.2"):
         make_app(root, lib={NAME: version.encode()}, version=version)
@@ -160,7 +160,7 @@ def test_in_place_is_suggested_for_a_version_without_overlays(lab: Lab) -> None:
     assert snapshot(app) == before
 
 
-def test_upgraded_app_does_not_get_the_old_kernel(lab: Lab) -> None:
+def test_an_upgraded_app_does_not_get_the_old_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     lab.build("--blender", app, "--env", "cc")
     (app / "5.2/scripts/addons_core/cycles/source/util/a.h").write_text("// of the next release\n")
@@ -169,7 +169,7 @@ def test_upgraded_app_does_not_get_the_old_kernel(lab: Lab) -> None:
     assert [each.target for each in found.outdated] == ["gfx1201"]
 
 
-def test_in_place_is_undone_byte_for_byte(lab: Lab) -> None:
+def test_an_in_place_kernel_is_undone_byte_for_byte(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     file = app / "5.2/scripts/addons_core/cycles/lib" / NAME
     file.chmod(0o640)
@@ -186,7 +186,7 @@ def test_in_place_is_undone_byte_for_byte(lab: Lab) -> None:
     assert list((lab.home.path / "kernels/blender/originals").rglob("*.zst")) == []
 
 
-def test_in_place_without_an_original_leaves_no_trace(lab: Lab) -> None:
+def test_an_in_place_kernel_without_an_original_leaves_no_trace(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     before = snapshot(app)
     lab.build("--blender", app, *IN_PLACE)
@@ -195,7 +195,7 @@ def test_in_place_without_an_original_leaves_no_trace(lab: Lab) -> None:
     assert not (app / "5.2/scripts/addons_core/cycles/lib").exists()
 
 
-def test_undo_leaves_an_upgraded_file_alone(lab: Lab) -> None:
+def test_undo_skips_an_upgraded_file(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     placed = lab.build("--blender", app, *IN_PLACE)["placed"]
     Path(placed["file"]).write_bytes(b"of the upgrade")
@@ -205,7 +205,7 @@ def test_undo_leaves_an_upgraded_file_alone(lab: Lab) -> None:
     assert Path(placed["file"]).read_bytes() == b"of the upgrade"
 
 
-def test_damaged_backup_is_not_restored(lab: Lab) -> None:
+def test_a_damaged_backup_is_not_restored(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     placed = lab.build("--blender", app, *IN_PLACE)["placed"]
     Path(placed["original"]).write_bytes(b"AMD's ow")
@@ -213,7 +213,7 @@ def test_damaged_backup_is_not_restored(lab: Lab) -> None:
     assert Path(placed["file"]).read_bytes()[:4] == ZSTD
 
 
-def test_missing_backup_does_not_stop_undoing_the_others(lab: Lab) -> None:
+def test_a_missing_backup_does_not_stop_undoing_the_others(lab: Lab) -> None:
     apps = [make_app(lab.root / name, lib=SHIPPED) for name in ("a", "b")]
     placed = [lab.build("--blender", app, *IN_PLACE)["placed"] for app in apps]
     for lost, intact in (placed, placed[::-1]):
@@ -227,7 +227,7 @@ def test_missing_backup_does_not_stop_undoing_the_others(lab: Lab) -> None:
             lab.build("--blender", app, *IN_PLACE)
 
 
-def test_identical_originals_of_two_installations_get_separate_backups(lab: Lab) -> None:
+def test_identical_originals_in_two_installations_get_separate_backups(lab: Lab) -> None:
     apps = [make_app(lab.root / name, lib=SHIPPED) for name in ("a", "b")]
     before = [snapshot(app) for app in apps]
     for app in apps:
@@ -238,7 +238,7 @@ def test_identical_originals_of_two_installations_get_separate_backups(lab: Lab)
     assert list((lab.home.path / "kernels/blender/originals").iterdir()) == []
 
 
-def test_missing_file_is_restored_only_into_the_same_version(lab: Lab) -> None:
+def test_a_missing_file_is_restored_only_into_the_same_version(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     for source, is_back in (("// a\n", True), ("// of the next release\n", False)):
         file = Path(lab.build("--blender", app, *IN_PLACE)["placed"]["file"])
@@ -249,7 +249,7 @@ def test_missing_file_is_restored_only_into_the_same_version(lab: Lab) -> None:
     assert "is gone since" in done["what"]
 
 
-def test_file_that_is_already_gone_is_not_reported_as_removed(lab: Lab) -> None:
+def test_a_file_that_is_already_gone_is_not_reported_as_removed(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     Path(lab.build("--blender", app, *IN_PLACE)["placed"]["file"]).unlink()
     (done,) = undo(lab, "--blender", app)
@@ -257,7 +257,7 @@ def test_file_that_is_already_gone_is_not_reported_as_removed(lab: Lab) -> None:
     assert not (app / "5.2/scripts/addons_core/cycles/lib").exists()
 
 
-def test_link_in_the_installation_is_not_replaced(lab: Lab) -> None:
+def test_a_link_in_the_installation_is_not_replaced(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     file = app / "5.2/scripts/addons_core/cycles/lib" / NAME
     file.rename(lab.root / "shared")
@@ -270,7 +270,7 @@ def test_link_in_the_installation_is_not_replaced(lab: Lab) -> None:
     assert (lab.root / "shared").read_bytes() == b"AMD's own"
 
 
-def test_unwritable_installation_is_unchanged_and_the_overlay_is_suggested(lab: Lab) -> None:
+def test_an_unwritable_installation_is_unchanged_and_the_overlay_is_suggested(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     lib = app / "5.2/scripts/addons_core/cycles/lib"
     lib.chmod(0o555)
@@ -286,7 +286,7 @@ def test_unwritable_installation_is_unchanged_and_the_overlay_is_suggested(lab: 
 
 
 @pytest.mark.parametrize("record", [b"", b"[]", b'{"form": 1}', b'{"form": 99}', b"\xff\x00", b"[" * 100_000])
-def test_damaged_record_is_ignored(lab: Lab, record: bytes) -> None:
+def test_a_damaged_record_is_ignored(lab: Lab, record: bytes) -> None:
     app = make_app(lab.root / "b")
     lab.build("--blender", app, "--env", "cc")
     (path,) = (lab.home.path / "kernels/blender/placed").iterdir()
@@ -298,7 +298,7 @@ def test_damaged_record_is_ignored(lab: Lab, record: bytes) -> None:
 
 
 @pytest.mark.parametrize("place", ["overlay", "in-place"])
-def test_changed_record_removes_nothing(lab: Lab, place: str) -> None:
+def test_a_changed_record_removes_nothing(lab: Lab, place: str) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     lab.build("--blender", app, "--env", "cc", "--place", place)
     (path,) = (lab.home.path / "kernels/blender/placed").iterdir()
@@ -322,7 +322,7 @@ def test_changed_record_removes_nothing(lab: Lab, place: str) -> None:
 
 @pytest.mark.parametrize("place", ["overlay", "in-place"])
 @pytest.mark.parametrize("named", [True, False])
-def test_same_command_with_undo_removes_the_kernel(lab: Lab, place: str, named: bool) -> None:
+def test_the_same_command_with_undo_removes_the_kernel(lab: Lab, place: str, named: bool) -> None:
     app = make_app(lab.root / "b")
     lab.variables["PATH"] = f"{app}:{os.environ['PATH']}"
     words = ["--env", "cc", "--place", place, *(("--blender", str(app)) if named else ())]
@@ -332,7 +332,7 @@ def test_same_command_with_undo_removes_the_kernel(lab: Lab, place: str, named: 
     assert not os.path.lexists(file)
 
 
-def test_printed_command_removes_only_that_kernel(lab: Lab) -> None:
+def test_the_printed_command_removes_only_that_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     lab.variables["PATH"] = f"{app}:{os.environ['PATH']}"
     lab.run("--blender", "blender", "--env", "cc", "--target", "gfx1100")
@@ -359,7 +359,7 @@ def test_undo_without_a_match_lists_the_available_commands(lab: Lab) -> None:
     assert lab.build("--undo", code=1)["hints"] == []
 
 
-def test_start_script_is_accepted_as_the_app(lab: Lab) -> None:
+def test_a_start_script_is_accepted_as_the_app(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     first = lab.build("--blender", app, "--env", "cc")["placed"]
     again = lab.build("--blender", first["start"], "--env", "cc", "--target", "gfx1030")["placed"]

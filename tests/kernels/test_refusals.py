@@ -23,7 +23,7 @@ AS_WINDOWS = (
 @pytest.mark.parametrize(
     ("place", "error"), [("overlay", "kernels-no-app"), ("in-place", "kernels-unwritable")]
 )
-def test_unusable_destination_fails_before_compiling(lab: Lab, place: str, error: str) -> None:
+def test_an_unusable_destination_fails_before_compiling(lab: Lab, place: str, error: str) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     if place == "overlay":
         (app / "blender").unlink()
@@ -43,7 +43,7 @@ def _headers(root: Path) -> Path:
     return root
 
 
-def test_include_option_selects_the_kind_of_kernel(lab: Lab) -> None:
+def test_the_include_option_selects_the_kind_of_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b", texts=WITH_RT)
     headers = _headers(lab.root / "rt")
     assert lab.build("--blender", app, "--env", "cc", "--hiprt-include", headers)["kind"] == "hiprt"
@@ -53,11 +53,11 @@ def test_include_option_selects_the_kind_of_kernel(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("args", [[], ["--blender", "nowhere"], ["--env", "gone", "--output", "out"]])
-def test_build_on_windows_fails_immediately(lab: Lab, args: list[str]) -> None:
+def test_a_build_on_windows_fails_immediately(lab: Lab, args: list[str]) -> None:
     command = [sys.executable, "-c", AS_WINDOWS, *lab.command()[3:], *args]
     done = subprocess.run(command, env=lab.environ(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "on Linux only" in done.stderr
+    assert "only on Linux" in done.stderr
     assert "--env" not in done.stderr
     assert lab.calls() == []
 

@@ -1,4 +1,4 @@
-"""How rocenv hashes a kernel's source."""
+"""Hashes of kernel sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tree(root: Path) -> Path:
     return root
 
 
-def test_hash_depends_on_names_and_contents_but_not_on_the_folder(tmp_path: Path) -> None:
+def test_the_hash_depends_on_names_and_contents_but_not_on_the_folder(tmp_path: Path) -> None:
     here = tree(tmp_path / "here")
     there = Path(shutil.copytree(here, tmp_path / "there"))
     assert content_hash(here) == content_hash(there)
@@ -31,7 +31,7 @@ def test_hash_depends_on_names_and_contents_but_not_on_the_folder(tmp_path: Path
     assert content_hash(here) != content_hash(there)
 
 
-def test_unreadable_source_is_an_error(tmp_path: Path) -> None:
+def test_an_unreadable_source_is_an_error(tmp_path: Path) -> None:
     source = tree(tmp_path / "s")
     (source / "dangling.h").symlink_to("nowhere")
     with pytest.raises(RocenvError, match="dangling"):

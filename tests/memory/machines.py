@@ -22,7 +22,7 @@ class Machine(Root):
         return self
 
     def ram(self, total: int, available: int) -> Machine:
-        """Set the size of main memory."""
+        """Set the size of system memory."""
         self.put(
             "proc/meminfo",
             f"MemTotal:       {total >> 10} kB\nMemFree:  1 kB\nMemAvailable:   {available >> 10} kB\n",

@@ -43,23 +43,23 @@ def test_the_address_takes_precedence_over_the_number() -> None:
     assert index_of(hip_gpu(ordinal=0, address=THERE), gpus(HERE, THERE)) == 1
 
 
-def test_an_unknown_address_matches_no_gpu() -> None:
+def test_an_unknown_address_does_not_match_any_gpu() -> None:
     assert index_of(hip_gpu(address="0000:99:00.0"), gpus(HERE)) is None
     assert index_of(hip_gpu(address="0000:99:00.0"), gpus(HERE, THERE)) is None
 
 
-def test_partitions_match_by_order() -> None:
+def test_partitions_are_matched_by_order() -> None:
     there = gpus(THERE, HERE, HERE, HERE)
     found = [index_of(hip_gpu(ordinal=9, alike=3, before=place), there) for place in range(3)]
     assert found == [1, 2, 3]
 
 
 @pytest.mark.parametrize("alike", [1, 2, 4])
-def test_an_incomplete_list_of_partitions_matches_no_gpu(alike: int) -> None:
+def test_an_incomplete_list_of_partitions_does_not_match_any_gpu(alike: int) -> None:
     assert index_of(hip_gpu(alike=alike), gpus(HERE, HERE, HERE)) is None
 
 
-def test_the_number_is_the_last_resort() -> None:
+def test_the_hip_number_is_used_without_a_usable_address() -> None:
     """HIP does not always report the address, and never does on Windows."""
     assert index_of(hip_gpu(ordinal=1, address=""), gpus(HERE, THERE)) == 1
     assert index_of(hip_gpu(ordinal=1), gpus("", "")) == 1
@@ -72,7 +72,7 @@ def test_a_unique_target_identifies_the_gpu() -> None:
     assert index_of(hip_gpu(ordinal=0), other) is None
 
 
-def test_ranges() -> None:
+def test_consecutive_numbers_are_formatted_as_ranges() -> None:
     assert ranges(range(63)) == "0-62"
     assert ranges([0, 1, 3, 7, 8, 9]) == "0-1, 3, 7-9"
     assert ranges([4]) == "4"

@@ -37,7 +37,7 @@ def estimate(path: Path, **use: Any) -> Estimate:
     return estimate_of(layout_of(read_model(path)), Use(**use))
 
 
-# --- the two logs ------------------------------------------------------------------------------------------
+# --- published logs ----------------------------------------------------------------------------------------
 
 
 def test_estimate_matches_ollama_11265(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_cache_matches_llama_cpp_16725() -> None:
     assert sum(estimated.caches[-41:]) == 3280 * MIB
 
 
-# --- what llama.cpp 0.7.0 (Debian) said for models of these shapes -----------------------------------------
+# --- measurements with llama.cpp 0.7.0 (Debian) ------------------------------------------------------------
 
 EIGHT = {"embedding": 4096, "heads": 32, "kv_heads": 8, "feed_forward": 14336, "vocabulary": 128256}
 SMALL = {"embedding": 2048, "heads": 16, "kv_heads": 4, "feed_forward": 8192, "vocabulary": 32000}
@@ -113,7 +113,7 @@ def test_buffer_and_cache_match_measurements(
         (Use(context=8192, cache_k="f16", cache_v="q4_0"), 32 + 9),
     ],
 )
-def test_cache_types(tmp_path: Path, use: Use, cache_mib: int) -> None:
+def test_the_cache_type_determines_the_cache_size(tmp_path: Path, use: Use, cache_mib: int) -> None:
     estimated = estimate_of(layout_of(read_model(llama(tmp_path / "m.gguf", layers=2))), use)
     assert estimated.cache_bytes == cache_mib * MIB
 
@@ -140,13 +140,13 @@ def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
     return file.close()
 
 
-def test_recurrent_layers_have_states(tmp_path: Path) -> None:
+def test_recurrent_layers_have_a_state_of_constant_size(tmp_path: Path) -> None:
     estimated = estimate(mamba(tmp_path / "m.gguf"), context=4096)
     assert estimated.cache_bytes / MIB == pytest.approx(0.45, abs=0.005)
     assert estimated.cache_bytes == estimate(mamba(tmp_path / "n.gguf"), context=99).cache_bytes
 
 
-def test_hybrids_cache_keys_only_in_attention_layers(tmp_path: Path) -> None:
+def test_hybrid_models_cache_keys_only_in_attention_layers(tmp_path: Path) -> None:
     caches = estimate(mamba(tmp_path / "m.gguf", attention=(2,)), context=4096).caches
     assert caches[2] == 4096 * 768 * 2 * 2
     assert {size for index, size in enumerate(caches) if index != 2} == {114 * 1024}
@@ -168,7 +168,7 @@ def test_non_causal_models_have_no_cache(tmp_path: Path) -> None:
     assert estimated.cache_bytes == 0
 
 
-# --- where weights go --------------------------------------------------------------------------------------
+# --- placement of weights ----------------------------------------------------------------------------------
 
 
 def test_the_input_stays_in_system_memory_and_a_tied_output_is_copied(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_the_input_stays_in_system_memory_and_a_tied_output_is_copied(tmp_path: 
 
 
 def test_a_matrix_in_system_memory_needs_a_buffer_on_the_gpu(tmp_path: Path) -> None:
-    """llama.cpp copies experts tensor by tensor, so leaving a single layer in main memory costs gigabytes."""
+    """llama.cpp copies experts tensor by tensor, so keeping one layer in system memory costs gigabytes."""
     file = Writer(tmp_path / "moe.gguf")
     file.keys.add_block_count(2)
     file.keys.add_embedding_length(4096)
@@ -291,7 +291,7 @@ frees = st.integers(0, 64 * GIB)
 
 
 def by_hand(of: ModelLayout, use: Use, layers: int) -> int:
-    """Compute the memory for this many layers a second way."""
+    """Compute the memory for this many layers in a different way."""
     count = len(of.layers)
     bytes_of = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
     row = 128 * (bytes_of[use.cache_k] + bytes_of[use.cache_v])
@@ -395,7 +395,7 @@ KEYS = (
 
 @settings(max_examples=300, deadline=None)
 @given(values=st.tuples(*[numbers] * len(KEYS)), seed=st.integers(0, 1000), free=frees)
-def test_any_header_yields_a_number_or_an_error(values: tuple[Any, ...], seed: int, free: int) -> None:
+def test_any_header_yields_an_estimate_or_an_error(values: tuple[Any, ...], seed: int, free: int) -> None:
     from pathlib import Path
 
     chance = random.Random(seed)

@@ -143,7 +143,7 @@ def test_an_unknown_tensor_type_ends_at_the_next_tensor(tmp_path: Path) -> None:
     assert any("type 77" in note for note in model.notes)
 
 
-def test_incomplete_download(tmp_path: Path) -> None:
+def test_an_incomplete_download_has_missing_bytes(tmp_path: Path) -> None:
     path = llama(tmp_path / "half.gguf")
     whole = path.stat().st_size
     os.truncate(path, whole - 1000)
@@ -174,7 +174,7 @@ def test_any_part_loads_the_whole_model(tmp_path: Path, named: int) -> None:
     assert model.number("block_count") == 3
 
 
-def test_missing_part(tmp_path: Path) -> None:
+def test_a_missing_part_is_an_error(tmp_path: Path) -> None:
     files = parts(tmp_path)
     files[1].unlink()
     with pytest.raises(RocenvError, match=r"1 are missing: big model-00002-of-00003\.gguf") as caught:
@@ -182,7 +182,7 @@ def test_missing_part(tmp_path: Path) -> None:
     assert caught.value.code == "gguf-part-missing"
 
 
-def test_renamed_parts(tmp_path: Path) -> None:
+def test_renamed_parts_are_errors(tmp_path: Path) -> None:
     files = parts(tmp_path)
     assert code_of(files[0].rename(tmp_path / "model.gguf")) == "gguf-part-missing"
     files = parts(tmp_path)
@@ -222,14 +222,14 @@ def test_a_llamafile_contains_a_model(tmp_path: Path, program: bytes) -> None:
     assert any("mmproj.gguf" in note for note in model.notes)
 
 
-def test_a_program_without_a_model_is_refused(tmp_path: Path) -> None:
+def test_a_program_without_a_model_is_rejected(tmp_path: Path) -> None:
     assert code_of(llamafile(tmp_path / "bare.llamafile")) == "gguf-not"
     assert code_of(llamafile(tmp_path / "packed.exe", small(tmp_path / "m.gguf"), packed=True)) == "gguf-not"
     (tmp_path / "prog").write_bytes(b"\x7fELF" + b"\0" * 100)
     assert code_of(tmp_path / "prog") == "gguf-not"
 
 
-def test_an_archive_with_a_huge_directory_is_refused(tmp_path: Path) -> None:
+def test_an_archive_with_a_huge_directory_is_rejected(tmp_path: Path) -> None:
     path, size = tmp_path / "bomb.llamafile", 1 << 30
     with path.open("wb") as file:
         file.write(b"MZ")
@@ -264,7 +264,7 @@ def test_the_error_shows_the_file_type(tmp_path: Path, data: bytes, expected: st
     assert expected in caught.value.message
 
 
-def test_unreadable_files(tmp_path: Path) -> None:
+def test_unreadable_files_are_errors(tmp_path: Path) -> None:
     assert code_of(tmp_path / "nothing.gguf") == "gguf-missing"
     assert code_of(tmp_path) == "gguf-unreadable"
     os.mkfifo(tmp_path / "pipe.gguf")
@@ -276,7 +276,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "expected"), [(1, "version 1"), (4, "version 4"), (0, "version 0")])
-def test_unknown_versions(tmp_path: Path, version: int, expected: str) -> None:
+def test_unsupported_versions_are_errors(tmp_path: Path, version: int, expected: str) -> None:
     path = tmp_path / "old.gguf"
     path.write_bytes(b"GGUF" + struct.pack("<I", version) + b"\0" * 100)
     with pytest.raises(RocenvError, match=expected) as caught:
@@ -384,7 +384,7 @@ def test_a_file_can_be_truncated_anywhere(tmp_path: Path, whole: bytes) -> None:
 
 
 @pytest.mark.slow
-def test_flipped_bits(tmp_path: Path, whole: bytes) -> None:
+def test_flipped_bits_cause_only_expected_errors(tmp_path: Path, whole: bytes) -> None:
     path = tmp_path / "flipped.gguf"
     chance = random.Random(7)
     for _ in range(800):
@@ -395,7 +395,7 @@ def test_flipped_bits(tmp_path: Path, whole: bytes) -> None:
 
 
 @pytest.mark.slow
-def test_damaged_llamafiles(tmp_path: Path, whole: bytes) -> None:
+def test_damaged_llamafiles_cause_only_expected_errors(tmp_path: Path, whole: bytes) -> None:
     (tmp_path / "m.gguf").write_bytes(whole)
     good = llamafile(tmp_path / "good.llamafile", tmp_path / "m.gguf").read_bytes()
     path, chance = tmp_path / "bad.llamafile", random.Random(7)

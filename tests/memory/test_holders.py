@@ -129,7 +129,7 @@ def test_processes_can_end_while_they_are_examined(
         "\0" * 5000,
     ],
 )
-def test_malformed_fdinfo(machine: Machine, read_memory: ReadMemory, text: str) -> None:
+def test_malformed_fdinfo_is_ignored(machine: Machine, read_memory: ReadMemory, text: str) -> None:
     card(machine).process(1, "init").process(70, "odd").opened(70, 5, text)
     assert read_memory().gpus[0].holders == ()
 

@@ -1,4 +1,4 @@
-"""The allocation test's limits, and how many steps its search needs."""
+"""Limits of the allocation test, and the number of steps in its search."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TestBisection:
         can = min(end, bound * MIB)
         assert can - max(resolution, UNIT_BYTES) < size <= can
         assert all(each % UNIT_BYTES == 0 and 0 < each <= bound * MIB for each in tried)
-        assert len(tried) == len(set(tried)), "the search requests no amount twice"
+        assert len(tried) == len(set(tried)), "the search requested an amount twice"
         assert tried[0] == bound * MIB
         # If every size down to the resolution fails, the search tries smaller ones.
         parts = math.ceil(math.log2(bound * MIB / resolution + 1)) + 1
@@ -78,7 +78,7 @@ class TestCards:
 
 
 class TestApus:
-    """An APU uses main memory."""
+    """An APU uses system memory."""
 
     def test_some_system_memory_stays_reserved(self) -> None:
         memory = GpuMemory(
@@ -181,7 +181,7 @@ def test_limit_formats(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["8B", "1023k", "1048575B"])
-def test_a_limit_below_the_smallest_block_is_refused(text: str) -> None:
+def test_a_limit_below_the_smallest_block_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="1 MiB"):
         parse_limit(text)
 

@@ -92,11 +92,11 @@ class TestReport:
     def test_an_apu_is_explained(self, machine: Machine, environ: dict[str, str]) -> None:
         apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
         assert (
-            "1.0 GiB of this is reserved for the GPU, and 60.0 GiB is main memory shared"
+            "1.0 GiB of this is reserved for the GPU, and 60.0 GiB is system memory shared"
             in run(environ).stdout
         )
 
-    def test_no_gpu(self, environ: dict[str, str]) -> None:
+    def test_a_machine_without_a_gpu_is_not_an_error(self, environ: dict[str, str]) -> None:
         done = run(environ)
         assert (done.returncode, done.stdout) == (
             0,
@@ -134,7 +134,7 @@ class TestReport:
             machine.gpu(node, RX_7900, 110000, bus=node, memory=24 * GIB)
         assert "GPU 0-8: the kernel does not report" in run(environ).stderr
 
-    def test_the_document(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_json_contains_the_figures_of_a_gpu(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         document = document_of(environ)
         assert set(document) == {"gpus", "processes_not_seen", "reclaimable", "notes"}
@@ -148,7 +148,7 @@ class TestReport:
         (back,) = document["reclaimable"]
         assert set(back) == {"program", "pids", "size_bytes", "text", "command"}
 
-    def test_missing_env(self, environ: dict[str, str]) -> None:
+    def test_a_missing_env_is_an_error(self, environ: dict[str, str]) -> None:
         done = run(environ, "nope", "--json")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "env-missing")
 
@@ -165,7 +165,7 @@ class TestReport:
             ("settings", "cycles", "--memory", "much"),
         ],
     )
-    def test_wrong_usage(self, environ: dict[str, str], words: tuple[str, ...]) -> None:
+    def test_invalid_arguments_exit_with_2(self, environ: dict[str, str], words: tuple[str, ...]) -> None:
         assert run(environ, *words).returncode == 2
 
 
@@ -249,7 +249,7 @@ class TestWatch:
         )
         assert done.stdout.startswith(home)
 
-    def test_ascii_terminal(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_names_are_shown_on_an_ascii_terminal(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine).process(90, "jeu été").client(90, vram=GIB)
         environ |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
         with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
@@ -339,13 +339,15 @@ class TestSettings:
         assert (document["arguments"], document["total_bytes"]) == (["--medvram"], 8 * GIB)
         assert (document["gpu"], document["notes"], done.stderr) == (None, [], "")
 
-    def test_without_a_gpu(self, environ: dict[str, str]) -> None:
+    def test_settings_without_a_gpu_show_their_conditions(self, environ: dict[str, str]) -> None:
         document = document_of(environ, "settings", "comfyui")
         assert document["arguments"] == ["--reserve-vram", "1"]
         assert "no AMD GPU" in document["notes"][0]
         assert any(each["state"] == "if" for each in document["settings"])
 
-    def test_the_document(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_json_contains_settings_with_their_sources(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
         card(machine)
         document = document_of(environ, "settings", "pytorch")
         assert {
@@ -366,7 +368,7 @@ class TestSettings:
         assert "export PYTORCH" not in done.stdout
         assert "PYTORCH_HIP_ALLOC_CONF in your environment has expandable_segments" in done.stderr
 
-    def test_the_user_is_told_to_unset_conflicting_variables(self, environ: dict[str, str]) -> None:
+    def test_conflicting_variables_are_listed_for_unsetting(self, environ: dict[str, str]) -> None:
         both = {
             "PYTORCH_ALLOC_CONF": "max_split_size_mb:64",
             "PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True",
@@ -375,7 +377,7 @@ class TestSettings:
         assert "unset PYTORCH_ALLOC_CONF\n" in done.stdout
         assert "unset PYTORCH_HIP_ALLOC_CONF\n" in done.stdout
 
-    def test_unknown_program(self, environ: dict[str, str]) -> None:
+    def test_an_unknown_program_suggests_known_ones(self, environ: dict[str, str]) -> None:
         done = run(environ, "settings", "\x1b[2Jx", "--json")
         assert done.returncode == 1
         document = json.loads(done.stdout)
@@ -395,7 +397,7 @@ class TestSettings:
         assert done.stdout == "garbage_collection_threshold:0.80,max_split_size_mb:512\n"
 
 
-def test_completion(environ: dict[str, str]) -> None:
+def test_commands_envs_and_values_are_completed(environ: dict[str, str]) -> None:
     record = Path(environ["ROCENV_HOME"], "envs", "demo", ".rocenv", "record.json")
     record.parent.mkdir(parents=True)
     record.touch()

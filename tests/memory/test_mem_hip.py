@@ -94,7 +94,7 @@ def test_settings_for_an_env_mention_the_env(mini: Mini, machine: Machine) -> No
 
 
 def test_settings_for_an_env_match_its_gpu(mini: Mini, machine: Machine) -> None:
-    """They do not suit the larger card, which programs use outside the env."""
+    """Outside the env, programs use the larger card, which needs other settings."""
     put_setting(mini)
     machine.kernel().cpu()
     machine.gpu(1, 0x73BF, 100300, units=80, bus=3, memory=24 * GIB)

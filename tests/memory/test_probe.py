@@ -127,7 +127,7 @@ class TestLargest:
         assert found["pieces"] == {"size_bytes": 16 * GIB, "count": 1, "smallest_bytes": 16 * GIB}
 
     @pytest.mark.parametrize("piece", [5 * GIB, 700 * MIB, 37 * MIB])
-    def test_fragmented_memory(self, bench: Bench, piece: int) -> None:
+    def test_fragmented_memory_is_allocated_in_pieces(self, bench: Bench, piece: int) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT=str(piece))
         assert piece - 16 * MIB < found["largest"]["size_bytes"] <= piece
         assert found["pieces"]["size_bytes"] > 15.8 * GIB
@@ -190,7 +190,7 @@ class TestBound:
         assert bench.json("--limit", limit, **env)["too_much"] is None
 
     @pytest.mark.parametrize("limit", ["8B", "1048575B", "900k", "0.000001%"])
-    def test_a_limit_that_is_too_small_is_refused(self, bench: Bench, limit: str) -> None:
+    def test_a_limit_that_is_too_small_is_rejected(self, bench: Bench, limit: str) -> None:
         done = bench.run("probe", "--limit", limit, "--json")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (2, "usage")
         assert "1 MiB" in done.stderr
@@ -203,16 +203,16 @@ class TestBound:
     def test_programs_on_a_card_without_a_display_keep_a_reserve(self, bench: Bench) -> None:
         bench.card(16 * GIB, used=6 * GIB)
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_USED="6GiB")
-        assert "819 MiB stays reserved for the programs that use it" in done.stdout
+        assert "819 MiB is reserved for the programs that use it" in done.stdout
 
     @pytest.mark.parametrize("limit", ["0", "x", "-1", "0%", "101%", "6 GiB more", "9" * 300, "6XiB", "%"])
-    def test_malformed_limit(self, bench: Bench, limit: str) -> None:
+    def test_a_malformed_limit_is_rejected(self, bench: Bench, limit: str) -> None:
         done = bench.run("probe", "--limit", limit)
         assert (done.returncode, "--limit" in done.stderr) == (2, True), done.stderr
         assert not bench.peak_file.exists()
 
     @pytest.mark.parametrize("fail", ["free.large=leak", "free.large=error:1", "memset.large=error:719"])
-    def test_leaks_of_a_broken_runtime_do_not_accumulate(self, bench: Bench, fail: str) -> None:
+    def test_leaks_in_a_broken_runtime_do_not_accumulate(self, bench: Bench, fail: str) -> None:
         """A new process starts after each failed amount."""
         found = bench.json(
             *("--limit", "12GiB"),
@@ -223,7 +223,7 @@ class TestBound:
         assert found["troubles"]
         assert bench.peak <= 12 * GIB
 
-    def test_full_card(self, bench: Bench) -> None:
+    def test_a_full_card_is_an_error(self, bench: Bench) -> None:
         bench.card(2 * GIB, used=int(1.7 * GIB), connectors={"DP-1": "connected"})
         done = bench.run("probe", "--json", ROCENV_STANDIN_MEMORY="2GiB")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-room")
@@ -235,7 +235,7 @@ class TestBound:
         first = done.stderr.splitlines()[0]
         assert "then it requests" not in first
         assert "allocates at most 4.0 GiB and frees it again" in first
-        assert "819 MiB stays reserved for a display" in done.stdout
+        assert "819 MiB is reserved for a display" in done.stdout
         assert "STAND-IN" in first, "a stand-in must never pass for a GPU"
 
     def test_the_excessive_request_is_announced_before_it_is_made(self, bench: Bench) -> None:
@@ -256,7 +256,7 @@ class TestBound:
         assert re.fullmatch(r"Testing GPU memory: [0-9.]+ s", closing)
 
 
-class TestLies:
+class TestWrongFigures:
     """Wrong figures that hipMemGetInfo is known to report."""
 
     def test_windows_can_report_nearly_all_memory_free(self, bench: Bench) -> None:
@@ -290,7 +290,7 @@ class TestLies:
         assert bench.peak <= 3 * GIB
 
 
-class TestTooMuch:
+class TestExcessiveRequest:
     def test_a_runtime_can_refuse_and_keep_working(self, bench: Bench) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB")
         assert done.returncode == 0
@@ -333,7 +333,7 @@ class TestTooMuch:
         assert bench.left == 0
 
 
-class TestTrouble:
+class TestFailures:
     @pytest.mark.parametrize(
         ("fail", "became"),
         [
@@ -355,7 +355,7 @@ class TestTrouble:
         assert "a single block larger than 4.0 GiB failed: " in found["troubles"][0]
         assert not any("free memory is fragmented" in text for text in found["explanations"])
 
-    def test_failure_is_not_reported_as_lack_of_memory(self, bench: Bench) -> None:
+    def test_a_failure_is_not_reported_as_a_lack_of_memory(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
         done = bench.run("probe", **env, ROCENV_STANDIN_FAIL="download.large=wrong1")
         (line,) = (line for line in done.stdout.splitlines() if line.startswith("in one block"))
@@ -377,7 +377,7 @@ class TestTrouble:
         assert "`rocenv verify demo`" in done.stderr
         assert "Traceback" not in done.stderr
 
-    def test_no_gpu_exits_with_4(self, bench: Bench) -> None:
+    def test_a_machine_without_a_gpu_exits_with_4(self, bench: Bench) -> None:
         done = bench.run("probe", "--json", ROCENV_STANDIN_DEVICES="0")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (4, "no-gpu")
 
@@ -419,7 +419,9 @@ class TestTrouble:
 
 
 class TestEnv:
-    def test_the_env_is_the_requested_the_active_or_the_only_one(self, bench: Bench, tmp_path: Path) -> None:
+    def test_the_requested_env_precedes_the_active_env_and_the_only_env(
+        self, bench: Bench, tmp_path: Path
+    ) -> None:
         home = Home(bench.mini.home)
         assert env_for(home, {}).name == "demo"
         assert env_for(home, {}, "other").name == "other"
@@ -441,7 +443,7 @@ class TestEnv:
         assert done.returncode == 1
         assert "`rocenv create" in done.stderr
 
-    def test_missing_env(self, bench: Bench) -> None:
+    def test_a_missing_env_is_an_error(self, bench: Bench) -> None:
         done = bench.run("probe", "nobody")
         assert done.returncode == 1
         assert "nobody" in done.stderr

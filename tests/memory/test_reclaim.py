@@ -87,13 +87,15 @@ def test_related_programs_are_distinguished(
 
 
 @pytest.mark.parametrize("said", ["--port 99999", "--port 1;reboot", "--port", "--port -1", "--import 80"])
-def test_malformed_port(machine: Machine, back: Back, said: str) -> None:
+def test_a_malformed_port_is_ignored(machine: Machine, back: Back, said: str) -> None:
     app(machine, "/srv/c", "comfy/model_management.py")
     machine.process(70, "python3", "python3", "/srv/c/main.py", *said.split(" ", 1)).client(70, vram=GIB)
     assert back()[0].port == 8188
 
 
-def test_on_windows(machine: Machine, matrix: Matrix, read_memory: ReadMemory) -> None:
+def test_a_full_path_identifies_a_script_on_windows(
+    machine: Machine, matrix: Matrix, read_memory: ReadMemory
+) -> None:
     """A process's working directory is unknown on Windows, so only a full path identifies a script."""
     card(machine)
     gpu = read_memory().gpus[0]

@@ -35,7 +35,7 @@ def states(found: Advice) -> dict[str, str]:
     return {each.row.key: each.state for each in found.settings}
 
 
-def test_known_programs() -> None:
+def test_popular_programs_have_settings() -> None:
     asked = {"cycles", "redshift", "octane", "pytorch", "sdnext", "comfyui", "llama.cpp"}
     assert asked <= set(PROGRAMS)
 
@@ -62,7 +62,7 @@ def test_sdnext_keeps_its_better_default() -> None:
     assert "lowvram" not in states(advice("sdnext", 8))
 
 
-def test_one_of_several_alternatives_is_used() -> None:
+def test_only_one_of_several_alternatives_is_used() -> None:
     assert {key: states(advice("llama.cpp"))[key] for key in ("fit", "layers")} == {
         "fit": "taken",
         "layers": "instead",
@@ -224,7 +224,7 @@ class TestData:
             ({"from_gib": 8, "to_gib": 4}, "below"),
         ],
     )
-    def test_invalid_rows(self, values: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    def test_invalid_rows_are_rejected(self, values: dict[str, Any], expected: str, tmp_path: Path) -> None:
         row = {"where": "variable", "variables": ["A"], "value": "x", **values}
         with pytest.raises(DataError, match=expected):
             loaded(tmp_path, ("setting", example("setting", **row)))

@@ -100,7 +100,7 @@ def test_a_budget_is_used_without_counters(found: Callable[..., Usage]) -> None:
     assert any("counters" in note for note in only(usage).notes)
 
 
-def test_hip_reports_nearly_all_memory_free(found: Callable[..., Usage]) -> None:
+def test_free_memory_reported_by_hip_is_not_trusted(found: Callable[..., Usage]) -> None:
     """On a full card, HIP reported that 24410 of 24560 MiB were free."""
     hip = {0: HipFigure(free_bytes=24410 << 20, total_bytes=24560 << 20)}
     gpu = only(found([dxgi()], counters(22 * GIB), hip))
@@ -115,11 +115,11 @@ def test_missing_counters_are_unknown_not_zero(found: Callable[..., Usage]) -> N
     assert (gpu.used_bytes, gpu.vram_used_bytes, gpu.shared_used_bytes) == (None, None, None)
     assert any("do not report how much" in note for note in gpu.notes)
     assert usage.hidden is None
-    assert any("no GPU processes" in note for note in usage.notes)
+    assert any("do not list GPU processes" in note for note in usage.notes)
 
 
 @pytest.mark.parametrize("size", [None, "x", -1])
-def test_malformed_size_is_unknown(found: Callable[..., Usage], size: Any) -> None:
+def test_a_malformed_size_is_unknown(found: Callable[..., Usage], size: Any) -> None:
     counted = counters(20 * GIB, (7, "a.exe", GIB, ""))
     counted["adapters"].append({**counted["adapters"][0], "DedicatedUsage": size})
     counted["processes"][0]["SharedUsage"] = size
@@ -128,13 +128,13 @@ def test_malformed_size_is_unknown(found: Callable[..., Usage], size: Any) -> No
     assert gpu.free_bytes == 23 * GIB  # only the budget is known
 
 
-def test_use_above_the_total_is_ignored(found: Callable[..., Usage]) -> None:
+def test_usage_above_the_total_is_ignored(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi()], counters(30 * GIB)))
     assert (gpu.used_bytes, gpu.vram_used_bytes, gpu.free_bytes) == (None, None, 23 * GIB)
     assert any("inconsistent: 30.0 GiB in use of 24.0 GiB" in note for note in gpu.notes)
 
 
-def test_budget_without_usage_is_not_free(found: Callable[..., Usage]) -> None:
+def test_a_budget_without_usage_does_not_count_as_free_memory(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(local={"budget": 23 * GIB})]))
     assert (gpu.budget_bytes, gpu.free_bytes) == (23 * GIB, None)
 
@@ -156,7 +156,7 @@ def test_the_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.Mon
     """It is found even in the user site, which an isolated Python ignores."""
     ran: list[list[str]] = []
     monkeypatch.setattr(windows_budget, "_output", ran.append)
-    windows_budget._ask_dxgi()
+    windows_budget._query_dxgi()
     (argv,) = ran
     done = subprocess.run([argv[0], "-S", *argv[1:]], capture_output=True, text=True, check=False, timeout=60)
     assert "No module named" not in done.stderr
@@ -177,10 +177,10 @@ def test_the_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.Mon
         json.dumps([{"luid": None}]),
     ],
 )
-def test_malformed_output(found: Callable[..., Usage], text: str) -> None:
+def test_malformed_output_is_ignored(found: Callable[..., Usage], text: str) -> None:
     usage = found(text, text)
     assert only(usage).budget_bytes is None
-    assert only(usage).total_bytes == 24 * GIB  # the display driver's figure
+    assert only(usage).total_bytes == 24 * GIB  # from the display driver
 
 
 def test_names_cannot_control_the_terminal(found: Callable[..., Usage]) -> None:

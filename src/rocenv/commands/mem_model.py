@@ -165,7 +165,7 @@ def _table(report: _Report) -> Iterator[tuple[str, ...]]:
     output = estimate.of_layers
     yield "", "output", str(output), amount(layout.output_bytes), "-", needed(output), everything
     if layout.input_bytes:
-        yield "", "input", "-", amount(layout.input_bytes), "-", "-", "stays in main memory"
+        yield "", "input", "-", amount(layout.input_bytes), "-", "-", "stays in system memory"
 
 
 def _yes_or_no(fits: bool | None) -> str:

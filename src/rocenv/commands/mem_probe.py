@@ -135,7 +135,7 @@ def _explanations(result: ProbeResult) -> Iterator[str]:
     if excess is not None and excess.became == "granted":
         yield (
             "This runtime grants more memory than the GPU has: a program that allocates too much gets no"
-            " error but becomes slow, because its data moves to main memory."
+            " error but becomes slow, because its data moves to system memory."
         )
     elif excess is not None and excess.became in ("crashed", "timeout"):
         yield (

@@ -226,10 +226,10 @@ def _figures(memory: GpuMemory) -> str:
 
 def _shared(memory: GpuMemory) -> str:
     size, used = amount(memory.shared_total_bytes), memory.shared_used_bytes
-    text = f"the GPU can also use {size} of main memory, which is slower and not included"
+    text = f"the GPU can also use {size} of system memory, which is slower and not included"
     if memory.shared_counts:
         own = amount(memory.vram_total_bytes)
-        text = f"{own} of this is reserved for the GPU, and {size} is main memory shared with all programs"
+        text = f"{own} of this is reserved for the GPU, and {size} is system memory shared with all programs"
     return text if used is None else f"{text}, {amount(used)} of it in use"
 
 

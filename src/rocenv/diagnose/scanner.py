@@ -1,7 +1,7 @@
 """Find the lines of a log that contain a literal from a rule or an extractor, and their surroundings.
 
 One automaton searches for all literals at once, so the cost depends on the length of the log, not on the
-number of rules. To limit memory, only a few of many similar lines are kept, spread over the log, with their
+number of rules. To limit memory, it keeps only a few of many similar lines, spread over the log, and their
 count. The search for an extractor's literals ends after enough sightings, because some logs have them in
 every other line.
 """
@@ -44,7 +44,7 @@ class Sighting:
     count: int = 1  # of similar lines in the log; correct for the first of them
 
     def around(self, within: int) -> bytes:
-        """Return the line with its neighbours, `within` lines on each side."""
+        """Return the line with its neighbors, `within` lines on each side."""
         before = self.before.split(b"\n")[-within - 1 :] if within else []
         after = self.after.split(b"\n")[: within + 1] if within else []
         return b"\n".join(before) + self.line + b"\n".join(after)
@@ -79,13 +79,13 @@ def scan(
     """Find the lines of a log that contain one of the literals.
 
     Args:
-        blocks: Of one log.
-        literals: Each once.
-        enough: For some literals, the number of sightings after which the search for them ends.
+        blocks: The blocks of one log.
+        literals: The literals, without duplicates.
+        enough: The number of sightings after which the search for a literal ends, for some literals.
     """
     scanner = _Scanner(literals, enough or {})
     is_empty = True
-    for block, before, after in _with_neighbours(blocks):
+    for block, before, after in _with_neighbors(blocks):
         is_empty = is_empty and not block.data.strip()
         scanner.take(block, before, after)
     return Sightings(by_literal=scanner.kept(), lines=scanner.lines, is_empty=is_empty)
@@ -160,7 +160,7 @@ class _Scanner:
                 counted = at
                 group.last = self._sighting(index, cut, at, number)
         self.lines += block.data.count(b"\n")
-        self._drop_what_is_known()
+        self._drop_finished_literals()
 
     def _sighting(self, index: int, cut: _Cut, at: int, number: int) -> Sighting:
         # Extractors use only the line itself.
@@ -172,7 +172,7 @@ class _Scanner:
         return self._kept_bytes < _KEPT_BYTES or (group.count == 1 and len(self._kinds[literal]) <= _FEW)
 
     def _similar(self, literal: str, line: bytes) -> _Similar | None:
-        """The group of a line; None if there are too many groups."""
+        """The group of a line, or None if there are too many groups."""
         self._seen[literal] = self._seen.get(literal, 0) + 1
         kinds = self._kinds.setdefault(literal, {})
         kind = _NUMBERS.sub(b"#", line)
@@ -181,7 +181,7 @@ class _Scanner:
             known = kinds[kind] = _Similar()
         return known
 
-    def _drop_what_is_known(self) -> None:
+    def _drop_finished_literals(self) -> None:
         known = {each for each, most in self._enough.items() if self._seen.get(each, 0) >= most}
         if known:
             left = tuple(each for each in self._literals if each not in known)
@@ -202,7 +202,7 @@ class _Scanner:
 
 
 class _Cut:
-    """Cuts lines out of a block and its neighbours, and the surroundings of each line only once."""
+    """Cuts lines and their surroundings out of a block; cuts the surroundings of each line only once."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -249,7 +249,7 @@ class _Cut:
         return Sighting(number=number, line=line, place=at - begin, before=before, after=after)
 
 
-def _with_neighbours(blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes, bytes]]:
+def _with_neighbors(blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes, bytes]]:
     """Yield each block with the text before and after it."""
     previous: Block | None = None
     before = b""

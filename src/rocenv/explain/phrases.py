@@ -36,7 +36,7 @@ def plain(thing: str) -> str:
 
 
 def asked_version(thing: str, kinds: tuple[str, ...]) -> str:
-    """Extract the version from `KIND-V`, `KIND V`, `KIND==V` or `KINDV`; "" if no kind matches.
+    """Extract the version from `KIND-V`, `KIND V`, `KIND==V` or `KINDV`; return "" if no kind matches.
 
     The kind "" matches a bare version.
     """
@@ -77,7 +77,7 @@ def range_in_words(text: str) -> str:
         words.append(
             {
                 "==": version,
-                "<=": f"up to {version}",
+                "<=": f"{version} or older",
                 "<": f"before {version}",
                 ">=": f"{version} or newer",
                 ">": f"newer than {version}",

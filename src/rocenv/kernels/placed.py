@@ -42,20 +42,20 @@ class Placed(Value, frozen=True, kw_only=True):
     program: str  # Blender's
     include: str = ""  # folder with the additional headers
     env: str = ""  # the chosen or active env
-    start: str = ""  # a linked copy's script, to run instead of the program
-    resources: str = ""  # a linked copy's folder that replaces Blender's resources
-    original: str = ""  # backup of the replaced file; "" = there was none
+    start: str = ""  # the overlay's script, which replaces the program
+    resources: str = ""  # the overlay's folder, which replaces Blender's resources
+    original: str = ""  # backup of the replaced file; "" if there was none
     original_sha256: str = ""
 
     @property
     def key(self) -> str:
-        """Its record's name; there is one record per file."""
+        """The name of its record; there is one record per file."""
         place = f"{self.place}\0{self.file}".encode("utf-8", "surrogateescape")
         return hashlib.sha256(place).hexdigest()[:16]
 
     @property
-    def copy_folder(self) -> Path | None:
-        """The folder with the linked copy and its script; None for a kernel in the installation."""
+    def overlay_folder(self) -> Path | None:
+        """The folder with the overlay and its script, or None for a kernel in the installation."""
         return Path(self.start).parents[1] if self.start else None
 
     def build_words(self) -> tuple[str, ...]:
@@ -77,14 +77,14 @@ class Placed(Value, frozen=True, kw_only=True):
 class Starting:
     """The program to start so that Blender loads the kernels built for it."""
 
-    program: Path | None = None  # to run instead of Blender's own; None = run that
+    program: Path | None = None  # None for Blender's own
     kernels: tuple[Placed, ...] = ()
-    outdated: tuple[Placed, ...] = ()  # built from a source that differs from Blender's current one
+    outdated: tuple[Placed, ...] = ()  # built from a source other than Blender's current one
     gone: tuple[Placed, ...] = ()  # removed or overwritten
 
 
 def own_folder(home: Home) -> Path:
-    """The folder with the records, backups and linked copies."""
+    """The folder with the records, backups and overlays."""
     return home.path / "kernels" / APP
 
 
@@ -143,7 +143,7 @@ def starting(home: Home, program: Path, *, targets: Sequence[str] = ()) -> Start
     Args:
         home: The home with the records.
         program: Blender's own program.
-        targets: The targets of the GPUs in use; () = any.
+        targets: The targets of the GPUs in use; () for any.
     """
     found = [each for each in of_program(home, program) if not targets or each.target in targets]
     states = {each: _state(each) for each in found}
@@ -168,7 +168,7 @@ def _state(placed: Placed) -> Literal["ready", "gone", "outdated"]:
 
 
 def is_current(placed: Placed) -> bool:
-    """Whether Blender's source is still the one that the kernel was built from; upgrades change it."""
+    """Whether the kernel was built from Blender's current source, which upgrades change."""
     try:
         return content_hash(Path(placed.source)) == placed.source_hash
     except (RocenvError, OSError):
@@ -184,7 +184,7 @@ def content_hash(source: Path) -> str:
             content = read_file(path)
         except OSError as error:
             raise RocenvError(
-                f"`{path}` cannot be used as a source of kernels: {error.strerror or 'it cannot be read'}",
+                f"cannot read the kernel source `{path}`: {error.strerror or error}",
                 hints=("download the source again",),
                 code="kernels-bad-source",
             ) from error
