@@ -131,9 +131,9 @@ class TestRows:
     @pytest.mark.parametrize(
         ("argv", "said"),
         [
-            (("--target", "gfx1300"), "nothing is known about target gfx1300; known: gfx"),
-            (("--rocm", "9.9"), "nothing is known about rocm 9.9; known: 5."),
-            (("--zluda", "3.8.3", "--torch", "1.0"), "nothing is known about torch 1.0"),
+            (("--target", "gfx1300"), "no information about target gfx1300; known: gfx"),
+            (("--rocm", "9.9"), "no information about rocm 9.9; known: 5."),
+            (("--zluda", "3.8.3", "--torch", "1.0"), "no information about torch 1.0"),
         ],
     )
     def test_nothing_matches(self, home: Path, argv: tuple[str, ...], said: str) -> None:
@@ -231,7 +231,7 @@ class TestExplain:
     def test_unknown(self, home: Path) -> None:
         done = run(home, "explain", "gfx1300")
         assert (done.returncode, done.stdout) == (1, "")
-        assert "nothing is known about `gfx1300`" in done.stderr
+        assert "no information about `gfx1300`" in done.stderr
         document = json.loads(run(home, "explain", "gfx1300", "--json").stdout)
         assert document["error"] == "thing-unknown"
         assert document["hints"]
@@ -243,5 +243,5 @@ class TestExplain:
 def test_an_unknown_subject_is_shortened_and_sanitized(home: Path, thing: str) -> None:
     done = run(home, "explain", thing)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "nothing is known about `" in done.stderr
+    assert "no information about `" in done.stderr
     assert all(line.isprintable() and len(line) < 400 for line in done.stderr.splitlines())

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Room:
     """The memory available to a model."""
 
-    layers: int | None = None  # that fit; None if unknown
+    layers: int | None = None  # how many layers fit; None if unknown
     hidden_mib: int | None = None  # reported to the program as free, but used by others; None if unknown
     why: str = ""  # how `layers` was determined, or why it is unknown, in the user's language
     integrated: bool = False  # the GPU uses system memory
@@ -52,7 +52,7 @@ class Tuning:
     # Argument -> programs; it runs the first one that exists. `$NAME` is a variable.
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     room: Room | None = None  # for a model's layers
-    layers: str = ""  # the argument that sets their number, if it is among `flags`
+    layers: str = ""  # the argument that sets the number of layers, if it is among `flags`
     model: Path | None = None
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BELOW_HIP = "ROCR_VISIBLE_DEVICES"  # renumbers the GPUs before HIP does
 _NUMBER = re.compile(r"[0-9]+$")
-_LONGEST = 4000  # characters of a line
+_MAX_LINE = 4000  # characters of a line
 _MAX_DIGITS = 12
 _SHARED = " / "  # separates product names with the same PCI ID
 _TRADEMARKS = re.compile(r"\((?:tm|r)\)")
@@ -107,7 +107,7 @@ def _found(lines: Sequence[str], row: DeviceList) -> Iterator[Device]:
     targets = _targets(lines, row.target) if row.target else {}
     wanted = re.compile(row.pattern)
     for line in lines:
-        if found := wanted.search(line[:_LONGEST]):
+        if found := wanted.search(line[:_MAX_LINE]):
             number = _NUMBER.search(found["device"])
             yield Device(
                 name=found["device"],
@@ -120,7 +120,7 @@ def _found(lines: Sequence[str], row: DeviceList) -> Iterator[Device]:
 def _targets(lines: Sequence[str], pattern: str) -> dict[str, str]:
     """Map GPU numbers (the end of each name) to the targets that the program prints."""
     wanted = re.compile(pattern)
-    found = (wanted.search(line[:_LONGEST]) for line in lines)
+    found = (wanted.search(line[:_MAX_LINE]) for line in lines)
     return {each["number"]: each["target"] for each in found if each}
 
 
@@ -131,7 +131,7 @@ def _free_bytes(found: re.Match[str]) -> int | None:
 
 def _others(lines: Sequence[str], row: DeviceList) -> Iterator[str]:
     for line in lines if row.other else ():
-        if re.search(row.other, line[:_LONGEST]) and not re.search(row.pattern, line[:_LONGEST]):
+        if re.search(row.other, line[:_MAX_LINE]) and not re.search(row.pattern, line[:_MAX_LINE]):
             yield line.strip()
 
 

@@ -29,8 +29,8 @@ _TAB = 8
 # Lines that are indented further than the first definitions are examples and wrapped prose, but some programs
 # indent names without a short form by four more columns.
 _SLACK = 4
-_LONGEST = 20_000  # lines
-_WIDEST = 1000  # characters in a line
+_MAX_LINES = 20_000
+_MAX_COLUMNS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def read_help(text: str) -> Options:
     A definition starts a line. It consists of comma-separated names with or without values, then at least two
     spaces and an explanation.
     """
-    lines = [line[:_WIDEST] for line in text.splitlines()[:_LONGEST]]
+    lines = [line[:_MAX_COLUMNS] for line in text.splitlines()[:_MAX_LINES]]
     starts = [
         (found.end(), len(found[0].expandtabs(_TAB)), number)
         for number, line in enumerate(lines)

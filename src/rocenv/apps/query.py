@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 HELP_S = 60.0  # a program of several GB sometimes unpacks itself first
 DEVICES_S = 90.0  # waking a sleeping GPU can take a long time
 _VERSION_S = 60.0
-_LONGEST = 4000  # characters of a line
+_MAX_LINE = 4000  # characters of a line
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
@@ -69,7 +69,7 @@ def ask_version(start: Start) -> str:
     answer = ask(start, ("--version",), _VERSION_S)
     pattern = re.compile(start.launcher.version)
     for line in answer.lines:
-        if found := pattern.search(line[:_LONGEST]):
+        if found := pattern.search(line[:_MAX_LINE]):
             return found["version"]
     raise RocenvError(f"with `--version`, {'it did not print a version' if answer.ok else answer.end}")
 

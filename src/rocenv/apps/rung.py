@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _NEEDED = ("files", "load", "device")  # the app cannot work if one of these fails
 _BROKEN = ("failed", "crashed", "timeout")
-_TAIL = 4096  # characters
+_TAIL = 4096  # characters of output
 _LOG = "app.log"
 _WILDCARD = re.compile(r"[*?\[]")
 

@@ -49,7 +49,7 @@ class Start:
     prefix: Prefix
     record: Record
     launcher: Launcher
-    folder: Path  # of the app
+    folder: Path  # the app's folder
     words: tuple[str, ...]  # the command
     changes: tuple[EnvChange, ...]  # from the env and the app's profile
     outside: Mapping[str, str]  # the environment before these changes

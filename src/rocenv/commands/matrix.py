@@ -105,7 +105,7 @@ def _nothing(matrix: Matrix, filters: Filters) -> RocenvError:
         if not value or select(matrix, type(filters)(**{name: value})):
             continue
         known = list(matrix.targets) if name == "target" else known_versions(matrix, name)
-        hints.append(f"nothing is known about {name} {value}; known: {', '.join(known)}")
+        hints.append(f"no information about {name} {value}; known: {', '.join(known)}")
     if not hints:
         hints = [f"rocenv matrix --{name} {value}" for name, value in given.items() if value]
     return RocenvError(f"no row of the matrix matches {asked}", hints=tuple(hints), code="no-row")

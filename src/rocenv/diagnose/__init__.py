@@ -36,10 +36,10 @@ _SAMPLE_BYTES = 300  # before a line, to recognize the code page
 class Evidence:
     """A line that shows a cause."""
 
-    line: int  # its number, from 1
-    text: str  # printable
+    line: int  # line number, from 1
+    text: str  # the line, with only printable characters
     file: str = ""  # its file in a folder of logs
-    count: int = 1  # of similar lines in the log
+    count: int = 1  # number of similar lines in the log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +47,10 @@ class Finding:
     """A cause found in a log."""
 
     rule: Rule
-    confidence: float  # 0 to 1
+    confidence: float  # from 0 to 1
     evidence: tuple[Evidence, ...]  # the decisive line first
-    own: Facts  # from its own lines
-    facts: Facts  # those, then the facts from the whole log
+    own: Facts  # from the matching lines
+    facts: Facts  # `own`, then the facts from the whole log
 
     @property
     def code(self) -> str:

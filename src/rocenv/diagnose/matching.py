@@ -30,7 +30,7 @@ class Match:
     pattern: Pattern
     sighting: Sighting
     text: str  # the line
-    place: int  # of the literal in it
+    place: int  # offset of the literal in `text`
     groups: Facts
 
 

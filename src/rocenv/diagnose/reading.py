@@ -28,9 +28,9 @@ BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 16  # longer lines are split
 AGAIN_BYTES = 256  # repeated in the next part of a split line, since a literal may cross the split
 _ESCAPE_BYTES = 64  # maximum length of an escape sequence
-_MAX_FILES = 2000  # of a folder
-_MAX_DEPTH = 24  # of folders
-_MAX_BYTES = 4 << 30  # of one unpacked log: a tiny gzip file can unpack to terabytes of zeros
+_MAX_FILES = 2000  # per folder
+_MAX_DEPTH = 24  # of nested folders
+_MAX_BYTES = 4 << 30  # per unpacked log: a tiny gzip file can unpack to terabytes of zeros
 _GZIP = b"\x1f\x8b"
 _SEQUENCE = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
@@ -59,7 +59,7 @@ class Block:
     """A piece of a log."""
 
     data: bytes
-    first_line: int  # its number in the file, from 1
+    first_line: int  # line number in the file, from 1
     file: str = ""  # its file in a folder
 
 

@@ -25,8 +25,8 @@ _SPREAD = 3  # number of leading lines of a kind to keep; then the 4th, 8th, 16t
 _CODES = 40  # kept lines that differ in short numbers, which may be error codes
 _KEPT_BYTES = 12 << 20  # limit for all kept lines with their surroundings
 _FEW = 3  # kinds per literal whose first line is kept even if that limit is reached
-_AROUND_BYTES = 8_000  # before and after a line
-HALF_LINE_BYTES = 1_000  # of a line, before and after its literal
+_AROUND_BYTES = 8_000  # kept before and after a line
+HALF_LINE_BYTES = 1_000  # kept of a line before and after its literal
 _NUMBERS = re.compile(rb"0x[0-9a-fA-F]+|[0-9]+")
 _CODE = re.compile(rb"(?<![0-9.:,x])[0-9]{1,4}(?![0-9.:,])")
 _BREAK = re.compile(rb"[\r\n]")
@@ -36,12 +36,12 @@ _BREAK = re.compile(rb"[\r\n]")
 class Sighting:
     """A line that contains a literal."""
 
-    number: int  # of the line, from 1
+    number: int  # line number, from 1
     line: bytes  # the part around its literal
-    place: int  # of the literal in it
+    place: int  # offset of the literal in `line`
     before: bytes  # the text before the line
     after: bytes  # the text after the line
-    count: int = 1  # of similar lines in the log; correct for the first of them
+    count: int = 1  # number of similar lines in the log; correct only for the first of them
 
     def around(self, within: int) -> bytes:
         """Return the line with its neighbors, `within` lines on each side."""
@@ -64,7 +64,7 @@ class Sightings:
     """The sightings of literals in a log."""
 
     by_literal: dict[str, list[Sighting]]
-    lines: int  # of the log
+    lines: int  # number of lines in the log
     is_empty: bool  # nothing could be read
 
     def of(self, literals: Iterable[str]) -> Iterator[Sighting]:
@@ -206,7 +206,7 @@ class _Cut:
 
     def __init__(self, text: bytes) -> None:
         self.text = text
-        self.new_bytes = 0  # of memory for the last sighting
+        self.new_bytes = 0  # memory that the last sighting takes
         self._around: dict[tuple[int, int], tuple[bytes, bytes, bytes]] = {}
 
     def end_of_line(self, at: int) -> int:

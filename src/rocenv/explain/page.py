@@ -40,7 +40,7 @@ class Line:
     text: str
     label: str = ""
     rows: tuple[Known, ...] = ()  # the rows that support it, most relevant first
-    commands: tuple[str, ...] = ()  # that do what the text says
+    commands: tuple[str, ...] = ()  # commands for what the text describes
 
     @property
     def basis(self) -> tuple[Basis, ...]:
@@ -69,7 +69,7 @@ class Step:
     command: str
     gives: str = ""
     label: str = ""
-    vulkan_on: str = ""  # the platform, for a step towards a build that uses Vulkan instead of ROCm
+    vulkan_on: str = ""  # the platform, if the step sets up Vulkan instead of ROCm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ class CompiledKernel:
     entry: Entry
     content: bytes
     fresh: bool  # compiled just now
-    path: Path  # in the cache
+    path: Path  # the file in the cache
 
 
 def cached_or_compiled(

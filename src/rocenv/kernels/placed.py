@@ -39,7 +39,7 @@ class Placed(Value, frozen=True, kw_only=True):
     sha256: str
     source: str  # source folder
     source_hash: str
-    program: str  # Blender's
+    program: str  # Blender's own program
     include: str = ""  # folder with the additional headers
     env: str = ""  # the chosen or active env
     start: str = ""  # the overlay's script, which replaces the program

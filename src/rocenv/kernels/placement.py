@@ -221,7 +221,7 @@ def _restore(placed: Placed, home: Home) -> str:
         if not is_ours:
             kept = f"; the original is still at `{placed.original}`" if placed.original else ""
             changed = "removed" if present is None else "changed"
-            return f"skipped `{file}`: another program, such as an upgrade, has {changed} it{kept}"
+            return f"skipped `{file}`: an upgrade or another program has {changed} it{kept}"
         if not placed.original:
             file.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # it still contains other kernels

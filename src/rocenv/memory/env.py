@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _TIMEOUT_S = 20.0
-_MAX_NAMED = 3  # envs
+_MAX_NAMED = 3  # envs in a message
 
 
 class NoGpu(RocenvError):

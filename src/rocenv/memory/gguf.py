@@ -31,10 +31,10 @@ _MAX_TENSORS = 1 << 16
 _MAX_DIMENSIONS = 4  # GGML_MAX_DIMS
 _MAX_ITEMS = 512  # longer arrays are skipped: llama.cpp does not support models with more layers
 _MAX_ALIGNMENT = 1 << 20
-_MAX_ZIP_READ = 1 << 20  # the central directory of a llamafile has a few kB
+_MAX_ZIP_READ = 1 << 20  # the central directory of a llamafile is a few kB
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _PART = re.compile(r"(?P<stem>.*)-[0-9]{5}-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
-_MAX_NAMED = 5  # missing parts
+_MAX_NAMED = 5  # missing parts in a message
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _PROGRAMS = (b"MZ", b"\x7fELF", b"PK\x03\x04", b"#!")
@@ -84,7 +84,7 @@ TENSOR_TYPES = {
     41: ("Q1_0", 128, 18),
 }
 
-# None stands for a skipped array, of strings or of more than 512 items.
+# None stands for a skipped array: one of strings, or with more than 512 items.
 Value = Union[bool, int, float, str, "tuple[bool | int | float, ...]", None]
 
 

@@ -76,7 +76,7 @@ class GpuMemory:
     budget_bytes: int | None = None  # a program's limit before Windows starts to evict memory
     hip: HipFigure | None = None
     holders: tuple[Holder, ...] = ()  # largest first
-    source: str = ""  # of the figures; "" if there are none
+    source: str = ""  # where the figures come from; "" if there are none
     notes: tuple[str, ...] = ()
 
     @property

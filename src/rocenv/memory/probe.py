@@ -74,7 +74,7 @@ class Bound:
 
     size_bytes: int  # a multiple of UNIT_BYTES
     free_bytes: int  # an estimate if the free memory is unknown
-    is_limited: bool = False  # the user's limit applies
+    is_limited: bool = False  # whether the user's limit applies
     reasons: tuple[str, ...] = ()  # clauses
 
 

@@ -53,8 +53,8 @@ class Advice:
     """All settings of a program that could suit a GPU."""
 
     settings: tuple[Advised, ...]
-    variables: Mapping[str, str]  # of the `taken` settings
-    arguments: tuple[str, ...]  # of the `taken` settings
+    variables: Mapping[str, str]  # from the `taken` settings
+    arguments: tuple[str, ...]  # from the `taken` settings
     conflicts: tuple[str, ...]  # messages about conflicts with the environment
     unset: tuple[str, ...]  # variables to unset
 

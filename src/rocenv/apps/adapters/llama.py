@@ -62,8 +62,8 @@ class Packed:
     """What a llamafile contains."""
 
     path: Path | None = None  # the llamafile itself, if it contains a model
-    arguments: tuple[str, ...] = ()  # its own
-    is_replaced: bool = False  # the user's arguments replace its own
+    arguments: tuple[str, ...] = ()  # the llamafile's own arguments
+    is_replaced: bool = False  # the user's arguments replace them
     is_loaded: bool = True  # it loads its own model by default
 
     def with_users(self, words: Sequence[str]) -> Packed:
