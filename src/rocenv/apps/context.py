@@ -81,7 +81,7 @@ class LaunchContext:
 
     @property
     def devices(self) -> Devices | None:
-        """The GPUs that the program listed, or None if it did not run."""
+        """The GPUs that the program listed, or None if it was not run."""
         return self.adaptation.devices
 
     @property

@@ -1,4 +1,4 @@
-"""Parse the arguments that a program's help lists, and the user's arguments. Pure."""
+"""Parse the arguments that a program's help lists, and the user's arguments."""
 
 from __future__ import annotations
 

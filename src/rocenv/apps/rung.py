@@ -43,7 +43,7 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppRung:
-    """An app that is ready to run its queries in an env."""
+    """A prepared check of an app in an env."""
 
     context: LaunchContext
     timeout_s: float = 0.0  # seconds per query; 0 for the default

@@ -1,4 +1,4 @@
-"""Failure patterns and steps to fix them, from app profiles. Pure."""
+"""Failure patterns from app profiles, and steps that fix the failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def app_steps(
 ) -> tuple[Step, ...]:
     """List the steps for a cause from the profile of the log's app, in profile order.
 
-    A command omits options whose values are unknown; they default to those of the machine that runs it.
+    A command omits options whose values are unknown; their defaults depend on the machine that runs it.
     """
     profiles = (row for app in facts.get("app", ()) for row in matrix.launcher if row.key == app)
     fallbacks = ([row for row in profile.fallbacks if row.code == code] for profile in profiles)

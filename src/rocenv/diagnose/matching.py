@@ -54,7 +54,7 @@ class Candidate:
 
     @property
     def facts(self) -> Facts:
-        """The facts in its lines, those from the strongest pattern first."""
+        """The facts in its lines, strongest pattern first."""
         return joined(*(match.groups for match in self.matches))
 
     @property

@@ -68,7 +68,7 @@ class Sightings:
     is_empty: bool  # nothing could be read
 
     def of(self, literals: Iterable[str]) -> Iterator[Sighting]:
-        """Yield the sightings of some literals, ordered by literal, then as in the log."""
+        """Yield the sightings of some literals, by literal and then in log order."""
         for literal in literals:
             yield from self.by_literal.get(literal, ())
 
@@ -81,7 +81,7 @@ def scan(
     Args:
         blocks: The blocks of one log.
         literals: The literals, without duplicates.
-        enough: The number of sightings after which the search for a literal ends, for some literals.
+        enough: For some literals, the number of sightings after which the search for them ends.
     """
     scanner = _Scanner(literals, enough or {})
     is_empty = True
@@ -188,7 +188,7 @@ class _Scanner:
             self._literals = left if len(left) < len(self._literals) else self._literals
 
     def kept(self) -> dict[str, list[Sighting]]:
-        """The kept sightings, in the order of the log."""
+        """The kept sightings, in log order."""
         found: dict[str, list[Sighting]] = {}
         for literal, kinds in self._kinds.items():
             for group in kinds.values():

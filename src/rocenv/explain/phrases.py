@@ -31,7 +31,7 @@ OUTCOME_RANK: Mapping[str, int] = {"broken": 0, "workaround": 1, "works": 2}
 
 
 def plain(thing: str) -> str:
-    """Normalize user input: lower case, no quotes, single spaces."""
+    """Normalize user input: lowercase, no quotes, single spaces."""
     return " ".join(thing.casefold().replace('"', " ").replace("'", " ").split())
 
 

@@ -115,7 +115,7 @@ def build(
 
 
 def _require_writable(output: Path) -> None:
-    """Raise RocenvError now if a file cannot be written, instead of failing after minutes of compilation."""
+    """Raise RocenvError if a file cannot be written, before a compilation that takes minutes."""
     folder = output.absolute().parent
     if folder.is_dir() and os.access(folder, os.W_OK) and not output.is_dir():
         return
@@ -149,7 +149,7 @@ def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable
         for name, lock in locks[:1]:
             if lock.runs_as and named == lock.target != lock.runs_as:
                 report(
-                    f"in the env `{name}` {OVERRIDE} makes the GPU run as {lock.runs_as}, so Blender "
+                    f"in the env `{name}`, {OVERRIDE} makes the GPU run as {lock.runs_as}, so Blender "
                     f"does not load kernels for {named} there; build with `--target {lock.runs_as}`"
                 )
         return named
@@ -172,7 +172,7 @@ def _unlisted_target(job: Job, matrix: Matrix) -> Iterator[str]:
             continue
         if SpecifierSet(row.versions, prereleases=True).contains(job.version):
             known = ", ".join(row.targets)
-            yield f"Blender {job.version} may ignore {job.target}: it is known to accept {known}"
+            yield f"Blender {job.version} may ignore {job.target}; it is known to accept {known}"
 
 
 def _toolchain(

@@ -58,7 +58,7 @@ def compiler_version(toolchain: Toolchain) -> str:
     if not answer.ok:
         last = f", last line: `{lines[-1]}`" if lines else ""
         raise RocenvError(
-            f"the compiler of `{toolchain.name}` does not start: {answer.end}{last}",
+            f"the compiler `{toolchain.name}` does not start: {answer.end}{last}",
             hints=(f"rocenv repair {shell_join(toolchain.env)}",),
             code="kernels-no-compiler",
         )
@@ -113,7 +113,7 @@ def _failed(job: Job, why: str, log: Path) -> RocenvError:
         )
     shown = "".join(f"\n  {line[:_SHOWN_WIDTH]}" for line in (errors or lines)[-_SHOWN_LINES:])
     return RocenvError(
-        f"the compiler failed on the {job.title}: {why}{shown}",
+        f"could not compile the {job.title}: {why}{shown}",
         hints=(*hints, f"complete output: {log}"),
         code="kernels-compiler",
     )

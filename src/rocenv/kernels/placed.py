@@ -113,7 +113,7 @@ def records(home: Home) -> tuple[Path, ...]:
 
 
 def read(home: Home, path: Path) -> Placed | None:
-    """Read a record; None if it is damaged or from a different home."""
+    """Read a record; return None if it is damaged or from a different home."""
     try:
         plain = parse_json(read_sealed(path, home.key), str(path))
         if not isinstance(plain, dict) or plain.pop("form", None) != _FORM:

@@ -110,7 +110,9 @@ def _recipe(version: str, kind: str, recipes: Sequence[KernelRecipe]) -> KernelR
     try:
         parsed = Version(version)
     except InvalidVersion as error:
-        raise WrongUsage(f"`{version}` is not a version", hints=("write it like `5.2.2`",)) from error
+        raise WrongUsage(
+            f"`{version}` is not a valid version", hints=("use a version such as `5.2.2`",)
+        ) from error
     of_kind = [each for each in recipes if each.kind == kind]
     for each in of_kind:
         if SpecifierSet(each.versions, prereleases=True).contains(parsed):

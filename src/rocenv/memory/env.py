@@ -53,7 +53,7 @@ class EnvView:
     notes: tuple[str, ...] = ()
 
     def gpu(self, host: Host) -> Gpu | None:
-        """Return the GPU that programs use in the env, or outside an env, or None if there is no GPU."""
+        """Return the GPU that programs use in the env, or without an env; return None if there is no GPU."""
         own = host.devices_for(*self.record.lock.targets) if self.record is not None else ()
         return next(iter(own), host.gpu)
 
@@ -164,7 +164,7 @@ def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> En
             name = f"{printable(each.name) or 'a GPU'} ({printable(each.target)})"
             notes.append(
                 f"ignoring {name}{place} with {amount(each.total_bytes)}: HIP in `{prefix.name}` lists it,"
-                " but it matches no GPU on this machine"
+                " but it does not match any GPU on this machine"
             )
         else:
             found[gpu.index] = HipFigure(free_bytes=each.free_bytes, total_bytes=each.total_bytes)
@@ -174,7 +174,7 @@ def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> En
 
 
 def match_gpu(hip_gpu: HipGpu, gpus: Sequence[Gpu]) -> Gpu | None:
-    """Find the detected GPU that HIP lists as `hip_gpu`; return None unless exactly one matches."""
+    """Find the detected GPU that HIP lists as `hip_gpu`; return None if the match is ambiguous or missing."""
     there = [gpu for gpu in gpus if gpu.address and gpu.address == hip_gpu.address]
     if there:
         # A board's partitions share its address, so match them by order; that works only if HIP lists all of

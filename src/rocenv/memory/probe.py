@@ -54,7 +54,7 @@ Limit = int | float  # the user's limit: bytes, or a fraction of free memory
 
 
 def parse_limit(text: str) -> Limit:
-    """Parse `6GiB` or `80%`; raise ValueError if it is neither or too small."""
+    """Parse `6GiB` or `80%`; raise ValueError if the text is invalid or the amount is too small."""
     if found := re.fullmatch(r"\s*([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%\s*", text):
         share = float(found[1]) / 100
         if not 0 < share <= 1:
