@@ -1,4 +1,4 @@
-# Functions for the other scripts; they source this file before rocenv is installed.
+# Functions for the other scripts, which source this file before rocenv is installed.
 
 say() { printf '\n== %s\n' "$*" >&2; }
 
@@ -17,14 +17,14 @@ find_python() {
             printf '%s\n' "$candidate"
             return
         fi
-        [ -z "${PYTHON:-}" ] || fail "\`$PYTHON\` is not Python 3.10 or newer" 'unset PYTHON, or set it to another Python'
+        [ -z "${PYTHON:-}" ] || fail "\`$PYTHON\` is not Python 3.10 or later" 'unset PYTHON, or set it to a different Python'
     done
-    fail 'no Python 3.10 or newer found' 'install one, or set its path: `PYTHON=/path/to/python3 scripts/...`'
+    fail 'cannot find Python 3.10 or later' 'install it, or specify its path: `PYTHON=/path/to/python3 scripts/...`'
 }
 
 can_install_packages() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
-# Install system packages. Update apt's package lists only if the current ones do not contain the packages.
+# Install system packages. Update apt's package lists only if the packages cannot be installed without that.
 install_packages() {
     say "Installing $* with apt-get"
     local -a get=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300)
@@ -45,14 +45,14 @@ install_needed() {
     if can_install_packages; then
         install_packages "${packages[@]}" || printf 'note: could not install %s\n' "${packages[*]}" >&2
     else
-        printf 'note: not installed: %s; tests that need them are skipped\n' "${packages[*]}" >&2
+        printf 'note: not installed: %s; tests that require them are skipped\n' "${packages[*]}" >&2
         printf 'hint: sudo apt-get install %s\n' "${packages[*]}" >&2
     fi
     packages=()
 }
 
-# The shells that activation supports, and tools that check it. nushell and mise come from npm:
-# `get_nushell`, `get_mise`.
+# The shells that activation supports, and tools for testing it. nushell and mise come from npm: see `get_nushell`
+# and `get_mise`.
 need_for_shells() {
     local shell
     for shell in zsh dash ksh fish tcsh elvish xonsh direnv strace shellcheck; do need "$shell" command -v "$shell"; done
@@ -70,7 +70,7 @@ get_nushell() {
     get_from_npm "$nushell" "@nushell/linux-$(npm_machine)" "$nushell_version"
 }
 
-# Likewise mise. The tests check that envs and mise work together.
+# Download mise in the same way. The tests check that envs and mise work together.
 get_mise() {
     case $("$mise" --version 2>/dev/null) in "$mise_version "*) return ;; esac
     get_from_npm "$mise" "@jdxcode/mise-linux-$(npm_machine)" "$mise_version"
@@ -98,7 +98,7 @@ need_for_windows() {
 
 wine_root=build/windows-lane/root
 
-# Make Wine 10 available to `scripts/wine`: use the installed one, otherwise install Debian 13 in $wine_root.
+# Ensure that `scripts/wine` can use Wine 10: the system's own, otherwise that of a Debian 13 in $wine_root.
 get_wine() {
     if has_wine /usr/lib/wine/wine64 || [ -e "$wine_root/usr/lib/wine/wine64" ]; then return; fi
     can_install_packages || fail 'Wine 10 is not installed' 'on Debian 13 and later: sudo apt-get install wine wine64'
@@ -111,28 +111,28 @@ get_wine() {
 has_wine() { case $("$1" --version 2>/dev/null) in wine-1[0-9].*) return 0 ;; *) return 1 ;; esac }
 
 make_wine_root() {
-    make_debian_root "$wine_root" 'Wine 10' 'install Wine 10 or later, or use a Debian 13 image, which has it' wine wine64
+    make_debian_root "$wine_root" 'Wine 10' 'install Wine 10 or later, or use a Debian 13 image, which includes it' wine wine64
 }
 
 fleet_root=build/fleet-lane/root
 
-# Make Slurm with its daemons, and ClusterShell, available to the fleet lane: Debian 13's, in $fleet_root.
+# Install Debian 13 with Slurm, its daemons, and ClusterShell in $fleet_root, for the fleet lane.
 get_slurm() {
     if [ -d "$fleet_root" ]; then return; fi
-    can_install_packages || fail 'only root can set up the fleet lane' 'run `scripts/fleet-lane` as root, for example in a container'
+    can_install_packages || fail 'setting up the fleet lane requires root' 'run `scripts/fleet-lane` as root, for example in a container'
     make_debian_root "$fleet_root" Slurm 'run the lane on Debian' \
         slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins clustershell
 }
 
-# Create a Debian 13 with some packages in the folder $1. $2 says what for, and $3 what to do if that is impossible.
+# Install Debian 13 with some packages in FOLDER. HINT is what to do if that is impossible.
 make_debian_root() { # make_debian_root FOLDER PURPOSE HINT PACKAGE...
     local root=$1 purpose=$2 hint=$3 made=$1.part mirror
     shift 3
     mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^Debian //p' | head -n 1)
     [ -n "$mirror" ] ||
-        fail "$purpose is not installed, and apt's sources list no Debian mirror from which to install Debian 13" "$hint"
+        fail "$purpose is not installed, and apt's sources do not contain a Debian mirror for installing Debian 13" "$hint"
     unshare --mount true 2>/dev/null ||
-        fail "$purpose needs a Debian 13 in a folder, but this machine does not permit mounts" 'in a container: allow CAP_SYS_ADMIN' "$hint"
+        fail "$purpose requires Debian 13 in a folder, but this machine does not permit mounts" 'in a container: allow CAP_SYS_ADMIN' "$hint"
     need debootstrap command -v debootstrap
     need util-linux command -v unshare
     install_needed
@@ -140,23 +140,23 @@ make_debian_root() { # make_debian_root FOLDER PURPOSE HINT PACKAGE...
     rm -rf "$made"
     mkdir -p "$made"
     debootstrap --variant=minbase trixie "$made" "$mirror" >"$made.log" 2>&1 ||
-        fail 'debootstrap failed; its last lines:' "$(tail -n 3 "$made.log")"
+        fail 'debootstrap failed; the end of its output:' "$(tail -n 3 "$made.log")"
     cp /etc/apt/apt.conf.d/* "$made/etc/apt/apt.conf.d/" # proxies and other settings for the mirror
     rm -f "$made"/etc/apt/apt.conf.d/docker-gzip-indexes
-    printf '#!/bin/sh\nexit 101\n' >"$made/usr/sbin/policy-rc.d" # start no services
+    printf '#!/bin/sh\nexit 101\n' >"$made/usr/sbin/policy-rc.d" # do not start services
     chmod +x "$made/usr/sbin/policy-rc.d"
     unshare --mount --propagation private bash -euc '
         root=$1
         shift
         mount --rbind /proc "$root/proc" && mount --rbind /dev "$root/dev"
         exec chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@"
-    ' bash "$PWD/$made" "$@" >>"$made.log" 2>&1 || fail "apt could not install $purpose; its last lines:" "$(tail -n 3 "$made.log")"
+    ' bash "$PWD/$made" "$@" >>"$made.log" 2>&1 || fail "apt could not install $purpose; the end of its output:" "$(tail -n 3 "$made.log")"
     rm -rf "$made/var/cache/apt/archives" "$made/var/lib/apt/lists" "$made.log"
     mv "$made" "$root"
 }
 
-# Create the venv $1 unless a working one exists. Recreate a venv that was moved, because its programs start
-# the Python at the old path.
+# Create the venv $1 unless a working venv exists. Recreate a venv that was moved, because its programs start the
+# Python at the old path.
 make_venv() {
     local venv=$1 python
     if [ -e "$venv/made-at" ] && [ "$(cat "$venv/made-at")" != "$venv" ]; then rm -rf "$venv"; fi
@@ -174,7 +174,7 @@ make_venv() {
         rm -rf "$venv"
         fail "\`$python -m venv\` failed; its message is above" \
             "on Debian and Ubuntu: sudo apt-get install $(venv_package "$python")" \
-            'or use a Python with venv: `PYTHON=/path/to/python3 scripts/...`'
+            'or use a Python that includes venv: `PYTHON=/path/to/python3 scripts/...`'
     }
     printf '%s\n' "$venv" >"$venv/made-at"
 }
@@ -191,15 +191,14 @@ install_tools() {
     pip_install "$1" --editable . --group test
 }
 
-# Install the fuzzer in the venv $1 if it is missing. It is not available for every Python version, and rocenv
-# does not need it.
-no_atheris='atheris cannot be installed for this Python, so fuzzing is skipped'
+# Install the fuzzer in the venv $1 if it is missing. It is optional, because it does not support every Python version.
+no_atheris='atheris does not support this Python, so fuzzing is skipped'
 install_atheris() {
     if "$1/bin/python" -c 'import atheris' 2>/dev/null; then return; fi
     "$1/bin/python" -m pip install -qq --no-input --disable-pip-version-check --only-binary :all: --group fuzz >&2
 }
 
-# Run pip in the venv $1, unless it has already run with the same arguments and pyproject.toml.
+# Run pip in the venv $1, unless it already ran with the same arguments and pyproject.toml.
 pip_install() {
     local venv=$1 done_before
     shift

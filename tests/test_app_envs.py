@@ -172,8 +172,8 @@ def test_an_app_is_installed_with_its_dependencies(world: Mini) -> None:
         "painter-python3",  # requested by name, so no pattern excludes it
     }
     said = next(text for text in found["notes"] if text.startswith("adds painter 3.1-2 from mini"))
-    assert "3 packages with its dependencies" in said
-    assert "once unpacked" in said
+    assert "3 packages including its dependencies" in said
+    assert "kB unpacked" in said
     assert found["request"]["app"] == "painter"
 
 
@@ -252,7 +252,7 @@ def test_packages_removed_from_the_channel_are_reported(world: Mini) -> None:
     profile.write_text(PROFILE.replace('names = ["painter",', 'names = ["easel",'))
     done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
     assert done.returncode == 1
-    assert "`easel`, needed by the set itself, is not available" in told(done)
+    assert "`easel`, required by the set itself, is not available" in told(done)
 
 
 def test_a_program_missing_from_the_packages_is_reported(world: Mini) -> None:
@@ -260,7 +260,7 @@ def test_a_program_missing_from_the_packages_is_reported(world: Mini) -> None:
     profile.write_text(PROFILE.replace("usr/bin/painter*", "usr/bin/easel"))
     done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
     assert done.returncode == 1
-    assert "contain no program `rocm/usr/bin/easel`" in told(done)
+    assert "contain the program `rocm/usr/bin/easel`" in told(done)
     assert "(incomplete)" in world.run("list").stdout
 
 
@@ -269,7 +269,7 @@ def test_a_program_that_is_not_executable_is_reported(world: Mini, path: str) ->
     (world.root / "profiles" / "zz.toml").write_text(PROFILE.replace("usr/bin/painter*", path))
     done = world.run("create", "art", "--rocm", "6.4", "--app", "painter", "--no-verify")
     assert done.returncode == 1
-    assert f"contain no program `rocm/{path}`: `rocm/usr/bin/painter" in told(done)
+    assert f"contain the program `rocm/{path}`: `rocm/usr/bin/painter" in told(done)
     assert "is not executable" in told(done)
 
 
@@ -278,7 +278,7 @@ def test_a_program_that_is_not_executable_is_reported(world: Mini, path: str) ->
     [
         ("./usr/lib/painter/tools/python3", "envs have a wrapper with that name"),
         (f"./usr/lib/painter/tools/{'x' * 250}", "it has 250 characters"),
-        ("./usr/lib/painter/tools/painter", "two of the set's programs would be started as `painter`"),
+        ("./usr/lib/painter/tools/painter", "two programs of the set have the same name: `painter`"),
     ],
 )
 def test_an_unusable_program_name_is_reported(world: Mini, path: str, said: str) -> None:
@@ -491,8 +491,8 @@ def test_a_lock_with_invalid_programs_is_rejected(world: Mini, change: dict[str,
         ({"usr/bin": "../../x/*"}, "points outside the env"),
         ({"usr/\nbin": "usr/lib/painter/*.so"}, "unprintable character"),
         ({"usr/bin": "usr/lib/painter/\x07*"}, "unprintable character"),
-        ({"rocm/usr/bin/painter": "rocm/usr/lib/painter/*.so"}, "where rocenv needs a folder of links"),
-        ({"rocm/usr/bin/painter/deep": "rocm/usr/lib/painter/*.so"}, "where rocenv needs a folder of links"),
+        ({"rocm/usr/bin/painter": "rocm/usr/lib/painter/*.so"}, "but rocenv needs a folder for links"),
+        ({"rocm/usr/bin/painter/deep": "rocm/usr/lib/painter/*.so"}, "but rocenv needs a folder for links"),
         ({"bin": "rocm/usr/lib/painter/*.so"}, "is outside the component's folder `rocm`"),
         ({"x" * 300: "usr/lib/painter/*.so"}, "too long for a file path"),
     ],
@@ -553,4 +553,4 @@ def test_a_link_never_replaces_a_file(world: Mini) -> None:
     world.repo.publish()
     done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
     assert done.returncode == 1
-    assert "a package has a file of its own at `rocm/usr/lib/clash/colours`" in told(done)
+    assert "a package contains the file `rocm/usr/lib/clash/colours`" in told(done)

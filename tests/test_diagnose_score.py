@@ -142,7 +142,7 @@ class TestBurying:
             ("see http://host/x, note: /home/user\n", "linux"),
         ],
     )
-    @pytest.mark.parametrize("way", ["block", "scattered", "coloured", "powershell"])
+    @pytest.mark.parametrize("way", ["block", "scattered", "colored", "powershell"])
     def test_the_noise_matches_the_logs_system(self, way: str, log: str, system: str) -> None:
         buried = getattr(burying.Noise(4000, seed=1), way)(log)
         assert found_in(buried).facts["platform"] == (system,)
@@ -151,8 +151,8 @@ class TestBurying:
         noise = burying.Noise(100, seed=1)
         assert gzip.decompress(noise.packed(DENIED)) == noise.block(DENIED)
         assert noise.powershell(DENIED).decode("utf-16").split("\r\n")[50] == DENIED.split("\n")[0]
-        assert b"\x1b[1;31m" in noise.coloured(DENIED)
-        assert b"\r" in noise.coloured(DENIED)
+        assert b"\x1b[1;31m" in noise.colored(DENIED)
+        assert b"\r" in noise.colored(DENIED)
         assert "正在加载模型" in noise.chinese(DENIED).decode("cp936")
         assert noise.repeated(DENIED).count(b"/dev/kfd") == burying.TIMES
 
@@ -243,7 +243,7 @@ class TestCommand:
         assert score(cases) == 0
         _, _, goals, judged, plain, *_ = capsys.readouterr().out.split("\n")
         assert re.findall(r"\d+", goals) == ["95", "95", "98", "98", "95", "95"]
-        assert judged.split() == "decides the exit code yes yes yes".split()
+        assert judged.split() == "determines the exit code yes yes yes".split()
         assert re.findall(r"\d/\d \d+\.0 %(?: !)?", plain) == ["0/1 0.0 % !", "1/1 100.0 %"] * 2 + [
             "1/1 100.0 %"
         ]
@@ -267,7 +267,7 @@ class TestCommand:
         other = tmp_path / "other.jsonl"
         other.write_text('{"id": "x"}\n')
         assert score(other) == 2
-        assert f"`{other}` has the wrong format" in capsys.readouterr().err
+        assert f"`{other}` has an invalid format" in capsys.readouterr().err
 
 
 class TestReadCases:

@@ -419,11 +419,11 @@ def test_a_page_with_unexpected_content_counts_as_unreachable(place: Mini) -> No
     code, document = check(place, "--only", "pytorch", "--only", "zluda", "--only", "radeon")
     assert code == 4
     assert document["drift"] == []
-    unreached = reasons(document)
-    assert "lists nothing" in unreached.pop(f"{url}/whl/rocm6.2/torch/")
-    assert "403" in unreached.pop(f"{url}/apt/")
-    assert "is not a JSON list" in unreached.pop("https://github.com/vosen/ZLUDA/releases")
-    assert unreached == {}
+    unreachable = reasons(document)
+    assert "has no links" in unreachable.pop(f"{url}/whl/rocm6.2/torch/")
+    assert "403" in unreachable.pop(f"{url}/apt/")
+    assert "is not a JSON list" in unreachable.pop("https://github.com/vosen/ZLUDA/releases")
+    assert unreachable == {}
     assert f"{url}/whl/cu118/torch/" in document["reached"]
 
 
@@ -446,7 +446,7 @@ def test_a_page_that_never_ends_does_not_delay_the_others(place: Mini) -> None:
     place.server.always("/whl/cu118/torch/", Fault(stall_after=3))
     code, document = check(place, "--only", "pytorch", "--timeout", "4")
     assert code == 4
-    assert reasons(document) == {f"{place.server.url}/whl/cu118/torch/": "no answer within 4 s"}
+    assert reasons(document) == {f"{place.server.url}/whl/cu118/torch/": "no response within 4 s"}
 
 
 def test_the_table_goes_to_stdout_and_progress_to_stderr(place: Mini) -> None:
@@ -464,6 +464,6 @@ def test_the_table_goes_to_stdout_and_progress_to_stderr(place: Mini) -> None:
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines[:2]] == ["gone", "new"]
-    assert sum(line.startswith("not reached radeon") for line in lines) == 2
+    assert sum(line.startswith("unreachable radeon") for line in lines) == 2
     assert lines[-1] == "4 of 6 pages reached; 1 gone, 1 new, 0 changed"
     assert f"radeon: {place.server.url}/apt/" in done.stderr

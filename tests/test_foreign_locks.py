@@ -352,7 +352,7 @@ def test_a_lock_from_this_machine_needs_no_confirmation(mini: Mini) -> None:
 
 def test_a_foreign_host_is_shown_and_needs_confirmation(mini: Mini) -> None:
     lock = write(mini, host="https://evil.invalid:8443")
-    line = "downloads mini5-blas from `https://evil.invalid:8443`, which rocenv does not know"
+    line = "downloads mini5-blas from `https://evil.invalid:8443`, which is unknown to rocenv"
     dry = mini.run("create", "two", "--from", str(lock), "--dry-run")
     assert dry.returncode == 0
     assert f"! {line}" in " ".join(dry.stdout.split())

@@ -180,7 +180,7 @@ def test_an_incomplete_set_is_skipped_with_a_note(planner: Planner) -> None:
     path.write_text(path.read_text().replace("mini5-hip", "hip-runtime-amd"))
     lock = planner.plan()
     assert channels(lock) == ["mini"]
-    reason = "`hip-runtime-amd`, needed by the set itself, is not available: the index has none"
+    reason = "`hip-runtime-amd`, required by the set itself, is not available: the index has no such package"
     assert lock.local_notes[0] == f"there is no complete ROCm 5.7.1 from maker: {reason}"
 
 
@@ -205,7 +205,9 @@ def test_every_reason_is_reported_if_all_channels_fail(planner: Planner) -> None
     title, maker, mini = message.split("\n  - ")
     assert title == "Matching sets exist, but none could be downloaded:"
     assert maker.startswith("ROCm 5.7.1 from maker (The maker's archive): ")
-    assert mini.startswith("ROCm 5.7.1 from mini (The mini archive): the index of `mini` in `debian:` lists")
+    assert mini.startswith(
+        "ROCm 5.7.1 from mini (The mini archive): the index of `mini` in `debian:` does not contain"
+    )
     assert caught.value.code == "fetch-failed"
     assert any("mirrors." in hint for hint in caught.value.hints)
 

@@ -67,7 +67,7 @@ class TestMakeVenv:
     def test_the_error_shows_the_unsuitable_python(self, tmp_path: Path) -> None:
         done = make_venv(tmp_path / "venv", PYTHON="/bin/false")
         assert done.returncode == 1
-        assert "`/bin/false` is not Python 3.10 or newer" in done.stderr
+        assert "`/bin/false` is not Python 3.10 or later" in done.stderr
         assert not (tmp_path / "venv").exists()
 
     def test_a_moved_or_incomplete_venv_is_replaced_and_a_working_one_kept(self, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Benchmarks for `scripts/bench`: each module covers one subject and has a function `figures`."""
+"""Benchmarks for `scripts/bench`: each module covers one subject and defines a function `figures`."""

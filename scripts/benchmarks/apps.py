@@ -1,7 +1,7 @@
-"""The overhead that `rocenv kernels build` adds to the compiler, and how many steps `rocenv mem probe` takes.
+"""The overhead that `rocenv kernels build` adds to the compiler, and the steps in `rocenv mem probe`.
 
-This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears its kernel
-cache. It counts only the search's own steps, on partly used cards of several sizes.
+This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears the kernel
+cache there. It counts only the steps of the memory search, on partly used cards of several sizes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 APP, ENV, KIND, TARGET = "blender", "art", "hip", "gfx1201"
 GIB = 1 << 30
 CARDS = (8, 12, 16, 24, 48)  # GiB
-CASES = 200  # of each
+CASES = 200  # for each card
 
 
 def figures(bench: Bench, place: Path) -> list[Figure]:
@@ -48,10 +48,10 @@ def figures(bench: Bench, place: Path) -> list[Figure]:
         ratio(f"{what}, elapsed time", ours.seconds, "s", by_hand, plain.seconds, 1.1),
         ratio(f"{what}, processor time", ours.cpu_seconds, "s", by_hand, plain.cpu_seconds, 1.1),
         ratio(
-            f"mem probe, most allocations in {CASES * len(CARDS):,} cases",
+            f"mem probe, maximum number of allocations in {CASES * len(CARDS):,} cases",
             most,
             "steps",
-            "log2 of the number of sizes it distinguishes",
+            "log2 of the number of sizes that it distinguishes",
             least,
             1.25,
         ),
@@ -74,7 +74,7 @@ def compiler_command(place: Path, output: Path) -> tuple[str, ...]:
 
 
 def steps() -> tuple[int, float]:
-    """Return the largest number of allocations in a search, and the minimum for bisection (log2)."""
+    """Return the maximum number of allocations in a search, and the minimum for bisection (log2)."""
     chance = random.Random(0)
     most = 0
     for size in CARDS:
@@ -87,7 +87,7 @@ def steps() -> tuple[int, float]:
 
 
 def asked_for(bound: int, free: int) -> int:
-    """Count the allocations in one search."""
+    """Count the allocations in a search."""
     tried: list[int] = []
 
     def works(size: int) -> bool:

@@ -1,4 +1,4 @@
-"""The time of writing a bundle and of creating an env from one."""
+"""The time that it takes to write a bundle, and to create an env from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long short commands take, compared with starting a minimal click program."""
+"""The time that short commands take, compared with starting a minimal click program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def figures(bench: Bench) -> list[Figure]:
         "python -c 'import click'": (sys.executable, "-c", "import click"),
         "rocenv --version": (bench.rocenv, "--version"),
         "rocenv run ENV -- true": (bench.rocenv, "run", "first", "--", "true"),
-        "rocenv resolve, a set for Linux, its index already downloaded": (
+        "rocenv resolve, a set for Linux, index already downloaded": (
             *(bench.rocenv, "resolve", *SET, "--offline"),
         ),
         "rocenv resolve, a set with ZLUDA": (bench.rocenv, "resolve", *windows),

@@ -1,4 +1,4 @@
-"""The time, memory and disk space that creating envs takes, compared with the system's own tools."""
+"""The time, memory, and disk space for creating envs, compared with the system's own tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def figures(bench: Bench) -> list[Figure]:
-    """Download the set and measure creating envs; the env `first` remains for the other benchmarks."""
+    """Download the set and create envs; the env `first` remains for the other benchmarks."""
     packages = fetched(bench)
     found = [*first_env(bench, packages), *second_env(bench)]
     wipe(bench)
@@ -26,7 +26,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def fetched(bench: Bench) -> list[Path]:
-    """Download the set's missing packages; return all its packages."""
+    """Download the set's missing packages, and return all of its packages."""
     bench.run(bench.rocenv, "create", "fetch", *SET, "--yes", "--no-verify")
     lock = json.loads((bench.home / "envs" / "fetch" / "rocenv.lock").read_text())
     artifacts = [artifact for part in lock["components"] for artifact in part["artifacts"]]
@@ -34,7 +34,7 @@ def fetched(bench: Bench) -> list[Path]:
 
 
 def first_env(bench: Bench, packages: list[Path]) -> list[Figure]:
-    """Compare creating the first env with unpacking the same packages with the system's tools."""
+    """Compare creating the first env with unpacking the same packages using the system's tools."""
     member = bench.folder / "data.tar.xz"
     write_data_member(max(packages, key=lambda path: path.stat().st_size), member)
     tree = bench.folder / "dpkg"
@@ -52,7 +52,7 @@ def first_env(bench: Bench, packages: list[Path]) -> list[Figure]:
         progress(runs)
     create, dpkg_run, xz = (middle(runs[name]) for name in ("create", "dpkg", "xz"))
     what = "create, packages downloaded, store empty"
-    by_dpkg = f"dpkg -x of its {len(packages)} packages, one after another"
+    by_dpkg = f"dpkg -x of its {len(packages)} packages, one at a time"
     return [
         ratio(what, create.seconds, "s", by_dpkg, dpkg_run.seconds, 0.95),
         ratio(f"{what}, processor time", create.cpu_seconds, "s", by_dpkg, dpkg_run.cpu_seconds),
@@ -62,7 +62,7 @@ def first_env(bench: Bench, packages: list[Path]) -> list[Figure]:
 
 
 def second_env(bench: Bench) -> list[Figure]:
-    """Compare creating a second env with the same set to hard-linking the first env's tree."""
+    """Compare creating a second env with the same set with hard-linking the tree of the first env."""
     envs = bench.home / "envs"
     runs: dict[str, list[Run]] = {"second": [], "cp": []}
     for _ in range(3 * bench.repetitions):
@@ -101,7 +101,7 @@ def wipe(bench: Bench) -> None:
 
 
 def write_data_member(package: Path, target: Path) -> None:
-    """Write a .deb's data member to a file (a .deb is an ar archive)."""
+    """Write the data member of a .deb, which is an ar archive, to a file."""
     with package.open("rb") as stream:
         stream.seek(8)
         while header := stream.read(60):
@@ -113,11 +113,11 @@ def write_data_member(package: Path, target: Path) -> None:
                         size -= len(chunk)
                 return
             stream.seek(size + size % 2, os.SEEK_CUR)
-    raise NotMeasured(f"`{package}` has no data.tar.xz")
+    raise NotMeasured(f"`{package}` does not contain data.tar.xz")
 
 
 def new_bytes(tree: Path) -> tuple[int, int]:
-    """Return the disk space that a tree does not share: (files with one link, folders)."""
+    """Return the disk space that a tree does not share with others: (files with one link, folders)."""
     own = folders = 0
     for path in (tree, *tree.rglob("*")):
         info = path.lstat()

@@ -1,7 +1,7 @@
-"""The cost of `rocenv diagnose` on a large log, on a small one, and with more rules.
+"""The cost of `rocenv diagnose` for a large log, for a small log, and with more rules.
 
-The noise comes from `diagnose_score` and contains strings that many extractors search for; only one
-line matches a rule.
+The noise comes from `diagnose_score` and contains strings that many extractors search for; only one line
+matches a rule.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def figures(bench: Bench) -> list[Figure]:
     literals = literals_of(read_rules())
     (folder / "literals").write_text("|".join(map(escaped, literals)))
     rules = copy_profiles(folder / "profiles")
-    output = folder / "output"  # not the null device: with it, grep stops at the first match
+    output = folder / "output"  # not the null device, because grep would then stop at the first match
     more = {"ROCENV_HOME": str(folder / "home-more"), "ROCENV_PROFILES": str(folder / "profiles")}
 
     def runner(*argv: str, **changes: str) -> Callable[[], Run]:
@@ -84,7 +84,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def write_log(path: Path, size: int) -> None:
-    """Write noise with one matching line in the middle."""
+    """Write noise with a matching line in the middle."""
     written, has_line = 0, False
     with path.open("wb") as stream:
         for block in blocks(size, seed=1):
@@ -95,7 +95,7 @@ def write_log(path: Path, size: int) -> None:
 
 
 def read_rules() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield each rule file and its contents."""
+    """Yield each rule file with its contents."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -117,7 +117,7 @@ def escaped(literal: str) -> str:
 
 
 def copy_profiles(target: Path) -> int:
-    """Write profiles with TIMES as many rules and different literals; return the original number of rules."""
+    """Write profiles with TIMES as many rules and different literals, and return the original number."""
     import tomlkit
 
     shutil.copytree(PROFILES, target)
@@ -137,7 +137,7 @@ def copy_profiles(target: Path) -> int:
 
 
 def shifted(literal: str, step: int) -> str:
-    """Replace each letter, to get a literal with the same length that no log contains."""
+    """Replace each letter to get a literal of the same length that does not occur in any log."""
     small, large = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     other = small[step:] + small[:step] + large[step:] + large[:step]
     return literal.translate(str.maketrans(small + large, other))

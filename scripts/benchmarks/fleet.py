@@ -1,4 +1,4 @@
-"""How long checking a node and comparing many nodes take."""
+"""The time that it takes to check a node, and to compare many nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NODES = 10_000
 def figures(bench: Bench) -> list[Figure]:
     """Measure `verify --node` and `fleet report`; the env `first` must exist."""
     output = bench.folder / "answer.json"
-    # Exit code 1: this machine has no GPU.
+    # Exit code 1 means that this machine has no GPU.
     script = '"$0" verify first --node --level quick --json || test $? = 1'
     checks = [
         run(("sh", "-c", script, bench.rocenv), bench.environ, output) for _ in range(1 + bench.repetitions)

@@ -1,4 +1,4 @@
-"""Figures, and the time and memory that commands use."""
+"""Figures, and measurements of the time and memory that commands use."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SET = ("--rocm", "5.7", "--target", "gfx1100")
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One line in the table."""
+    """A line in the table."""
 
     what: str
     ours: float
     unit: str
-    reference: str = ""  # the reference's name; "" = none
+    reference: str = ""  # the name of the reference, if any
     reference_value: float = 0
-    goal: str = ""  # as text; "" = none
+    goal: str = ""  # as text, if any
     limit: float = 0  # the goal, as a value for `ours`
 
     def row(self) -> tuple[str, ...]:
@@ -58,16 +58,16 @@ def at_most(what: str, ours: float, unit: str, limit: float) -> Figure:
 
 
 class NotMeasured(Exception):
-    """A figure could not be measured; the message gives the reason."""
+    """Raised if a figure could not be measured; the message contains the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The resources that one command used."""
+    """The resources that a command used."""
 
     seconds: float
     cpu_seconds: float  # including its children
-    peak_bytes: int  # in the largest process: the command or a child
+    peak_bytes: int  # of the largest process: the command or a child
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], output: Path | None = None) -> Run:
@@ -75,8 +75,8 @@ def run(argv: Sequence[str], environ: Mapping[str, str], output: Path | None = N
 
     Args:
         argv: The command.
-        environ: Its whole environment.
-        output: The file for its standard output; discarded by default.
+        environ: All of its environment variables.
+        output: The file for its standard output, which is discarded by default.
     """
     with open(output or os.devnull, "wb") as out:
         start = time.perf_counter()
@@ -96,12 +96,12 @@ def run(argv: Sequence[str], environ: Mapping[str, str], output: Path | None = N
 
 
 def by_turns(commands: Mapping[str, Callable[[], Run]], rounds: int, warm_up: int = 1) -> dict[str, Run]:
-    """Run commands alternately; return each one's median times and highest peak.
+    """Run commands alternately, and return the median times and highest peak of each.
 
     Args:
         commands: Name -> function that runs the command once.
         rounds: Number of measured runs per command.
-        warm_up: Unmeasured rounds before those, to write bytecode and fill caches.
+        warm_up: Number of rounds before that, which write bytecode and fill caches without being measured.
     """
     runs: dict[str, list[Run]] = {name: [] for name in commands}
     for number in range(warm_up + rounds):
@@ -122,7 +122,7 @@ def middle(runs: Sequence[Run]) -> Run:
 
 
 class Bench:
-    """The measured program, with its own home."""
+    """The program to measure, with its own home."""
 
     def __init__(self, folder: Path, repetitions: int) -> None:
         self.folder = folder
@@ -130,14 +130,14 @@ class Bench:
         self.rocenv = str(Path(sys.executable).with_name("rocenv"))
         self.repetitions = repetitions
         self.environ = {**os.environ, "ROCENV_HOME": str(self.home)}
-        self.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users have bytecode
+        self.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # because users have bytecode
 
     def run(self, *argv: str) -> Run:
         """Run a command in the home; raise NotMeasured if it fails."""
         return run(argv, self.environ)
 
     def create(self, name: str, *options: str) -> Run:
-        """Create an env with the set, from the downloads."""
+        """Create an env with the set from the downloaded packages."""
         return self.run(self.rocenv, "create", name, *SET, "--offline", "--yes", *options)
 
 
@@ -150,7 +150,7 @@ def progress(times: Mapping[str, Sequence[Run]]) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a tree, even read-only folders."""
+    """Remove a tree, including read-only folders."""
     subprocess.run(["rm", "-rf", str(path)], check=True)
 
 

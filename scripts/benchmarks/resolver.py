@@ -1,4 +1,4 @@
-"""The time to read the data and to resolve in one process."""
+"""The time that it takes to read the data and to resolve requests, in a single process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def figures(bench: Bench) -> list[Figure]:
             first_set(request)
         except ResolutionImpossible:
             return
-        raise NotMeasured(f"a set matches {request}, so it has no explanation to measure")
+        raise NotMeasured(f"a set matches {request}, so there is no explanation to measure")
 
     resolved = max(milliseconds(lambda each=each: first_set(each), 25) for each in POSSIBLE)  # type: ignore[misc]
     explained = max(milliseconds(lambda each=each: explanation(each), 15) for each in IMPOSSIBLE)  # type: ignore[misc]
@@ -65,7 +65,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def milliseconds(work: Callable[[], object], repetitions: int) -> float:
-    """Return the shortest time from several runs, because other programs can only add time."""
+    """Return the shortest time of several runs, because other programs can only add time."""
     times = []
     for _ in range(1 + repetitions):
         start = time.perf_counter()

@@ -1,6 +1,6 @@
 """The cost of activation and the hook in real shells, in milliseconds.
 
-Each shell runs in its own process without start-up files. The cost of sourcing is the difference between a
+Each shell runs in its own process without startup files. The cost of sourcing is the difference between a
 shell that sources the script and one that sources an empty file.
 """
 
@@ -22,7 +22,7 @@ from rocenv.activate.shells import HOOKS, SHELLS
 if TYPE_CHECKING:
     from benchmarks.measure import Bench
 
-SOURCING_MS = {"bash": 0.5, "zsh": 0.5, "dash": 0.5, "fish": 0.8, "tcsh": 0}  # limits; 0 = none
+SOURCING_MS = {"bash": 0.5, "zsh": 0.5, "dash": 0.5, "fish": 0.8, "tcsh": 0}  # limits; 0 means no limit
 LMOD = Path("/usr/share/lmod/lmod/init/bash")
 ROUNDS = 300
 CALLS = 2000
@@ -67,7 +67,7 @@ def figures(bench: Bench) -> list[Figure]:
 def sourcing_figure(shell: str, times: dict[str, float]) -> Figure:
     limit = SOURCING_MS[shell]
     return Figure(
-        what=f"sourcing the script in {shell}, in addition to {times['bare']:.2f} ms of the shell",
+        what=f"sourcing the script in {shell}, in addition to {times['bare']:.2f} ms for the shell",
         ours=times["ours"],
         unit="ms",
         reference="setting PATH alone" if "path" in times else "a venv's script",
@@ -98,7 +98,7 @@ def look_figures(shells: list[str], here: Path) -> list[Figure]:
 
 
 def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
-    """Return a bare shell's startup time, and the time added by our script, a venv's, or setting PATH."""
+    """Return a shell's startup time, and the time that our script, a venv's, or setting PATH adds."""
     scripts = {
         "bare": here / "empty",
         "ours": prefix / SHELLS[shell].file_name,
@@ -119,7 +119,7 @@ def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
 
 
 def look(shell: str, here: Path) -> float:
-    """Return the time for one `.rocenv` check, five folders deep, when nothing has changed."""
+    """Return the time of a check for `.rocenv`, five folders deep, if nothing has changed."""
     deep = here.joinpath("a", "b", "c", "d")
     deep.mkdir(parents=True, exist_ok=True)
     hook = here / f"hook.{shell}"
@@ -155,7 +155,7 @@ def function_figure(prefix: Path, here: Path) -> Figure:
 
 
 def by_turns(argvs: dict[str, tuple[str, ...]], folder: Path, rounds: int = ROUNDS) -> dict[str, float]:
-    """Return each command's median time, in milliseconds."""
+    """Run commands alternately, and return the median time of each, in milliseconds."""
     times: dict[str, list[float]] = {name: [] for name in argvs}
     programs = {name: shutil.which(argv[0]) or argv[0] for name, argv in argvs.items()}
     environ = {**ENVIRON, "HOME": str(folder)}
@@ -166,14 +166,14 @@ def by_turns(argvs: dict[str, tuple[str, ...]], folder: Path, rounds: int = ROUN
             _, status = os.waitpid(pid, 0)
             seconds = time.perf_counter() - start
             if status:
-                raise NotMeasured(f"{argv} ended with {status}")
+                raise NotMeasured(f"{argv} ended with status {status}")
             if round_number >= 3:
                 times[name].append(1000 * seconds)
     return {name: statistics.median(row) for name, row in times.items()}
 
 
 def module_figure(prefix: Path, here: Path) -> list[Figure]:
-    """Compare loading an env's module with loading an empty one, in bash with Lmod."""
+    """Compare loading the module of an env with loading an empty module, in bash with Lmod."""
     if not LMOD.exists():
         return []
     (here / "modules").mkdir(exist_ok=True)

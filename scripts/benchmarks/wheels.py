@@ -72,7 +72,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def _plan(bench: Bench) -> int:
-    """Plan ROCm and PyTorch from an index without hashes or metadata; return the number of bytes sent.
+    """Plan ROCm and PyTorch from an index without hashes or metadata, and return the number of bytes sent.
 
     rocenv reads only the list of files at the end of each wheel, so the test wheels can be small.
     """
@@ -106,7 +106,7 @@ def _with_more_files(wheel: bytes) -> bytes:
 
 
 def _wheel(folder: Path, number: int) -> Path:
-    """Write a wheel with libraries and small files; half of each file compresses to almost nothing."""
+    """Write a wheel with libraries and small files; half of each file is highly compressible."""
     folder.mkdir(parents=True, exist_ok=True)
     name, chance = f"rocm_bench_{number}", random.Random(number)
     path = folder / f"{name}-10.0.0-py3-none-any.whl"

@@ -1,7 +1,7 @@
-"""Ways to bury a log in noise, like real logs: long, from several threads, from a terminal, re-encoded.
+"""Ways to bury a log in noise, because real logs are long, come from several threads, or are re-encoded.
 
-Telling noise is output from other programs that mentions versions and the system. Quiet noise adds no facts,
-so it shows whether facts or only the log's length changed an answer.
+Telling noise is output of other programs that mentions versions and the system. Quiet noise does not add
+facts, so it shows whether facts or only the length of the log changed a result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _GAP = 5  # the maximum number of lines between two log lines
 TIMES = 10_000
-_MOST_BYTES = 8_000_000  # of a repeated log
+_MAX_BYTES = 8_000_000  # of a repeated log
 _WINDOWS = re.compile(
     r"\b[A-Za-z]:[\\/]|\.dll\b|\.exe\b|win_amd64|WinError|\bWindows[ -]1[01]|0x[Cc]0000[0-9A-Fa-f]{3}"
 )
@@ -45,7 +45,7 @@ class Noise:
         return _joined(self.quiet, _lines(log)).encode()
 
     def scattered(self, log: str) -> bytes:
-        """Mix a log's lines with lines from other threads, and add a little noise around them."""
+        """Mix the lines of a log with lines from other threads, and add some noise before and after them."""
         chance = random.Random(self.seed)
         rest = iter(self.around(log))
         mixed = [next(rest, "") for _ in range(200)]
@@ -53,19 +53,19 @@ class Noise:
             mixed += [line, *(next(rest, "") for _ in range(chance.randint(0, _GAP)))]
         return "\n".join([*mixed, *(next(rest, "") for _ in range(200)), ""]).encode()
 
-    def coloured(self, log: str) -> bytes:
-        """Format a log as for a terminal, with colours and progress bars on the same lines."""
+    def colored(self, log: str) -> bytes:
+        """Format a log as for a terminal, with colors, and with progress bars on the same lines."""
         chance = random.Random(self.seed)
-        shown = [_in_colours(line, chance) for line in _lines(log)]
+        shown = [_in_colors(line, chance) for line in _lines(log)]
         return _joined(self.around(log)[:400], shown).encode()
 
     def repeated(self, log: str) -> bytes:
         """Repeat a log many times."""
         data = log.encode() + b"\n"
-        return data * min(TIMES, _MOST_BYTES // len(data) + 1)
+        return data * min(TIMES, _MAX_BYTES // len(data) + 1)
 
     def powershell(self, log: str) -> bytes:
-        """Encode a log as PowerShell's `>` does."""
+        """Encode a log like PowerShell's `>`."""
         return ("\ufeff" + _joined(self.around(log), _lines(log)).replace("\n", "\r\n")).encode("utf-16-le")
 
     def packed(self, log: str) -> bytes:
@@ -73,17 +73,17 @@ class Noise:
         return gzip.compress(self.block(log), compresslevel=1, mtime=0)
 
     def chinese(self, log: str) -> bytes:
-        """Put a log between quiet Chinese lines, in Chinese Windows' encoding."""
+        """Put a log between quiet lines in Chinese, in the encoding of Chinese Windows."""
         noise = interleaved([CHINESE, *PLAIN.values()], 2000, random.Random(self.seed))
         return _joined(noise, _lines(log)).replace("\n", "\r\n").encode("cp936", "replace")
 
 
-# Title in the table -> function. Without --all, only the first USUAL ways are used.
+# Title in the table -> function. Without --all, only the first USUAL functions are used.
 WAYS: dict[str, Callable[[Noise, str], bytes]] = {
     "a block in noise that mentions the system": Noise.block,
     "scattered through noise that mentions the system": Noise.scattered,
-    "with colours and bars": Noise.coloured,
-    f"{TIMES:,} times, or {_MOST_BYTES // 1_000_000} MB": Noise.repeated,
+    "with colors and progress bars": Noise.colored,
+    f"{TIMES:,} times, or {_MAX_BYTES // 1_000_000} MB": Noise.repeated,
     "in UTF-16": Noise.powershell,
     "compressed with gzip": Noise.packed,
     "in code page 936": Noise.chinese,
@@ -101,7 +101,7 @@ def _lines(log: str) -> list[str]:
     return log.rstrip("\n").split("\n")
 
 
-def _in_colours(line: str, chance: random.Random) -> str:
+def _in_colors(line: str, chance: random.Random) -> str:
     words = line.split(" ")
     at = chance.randrange(len(words))
     words[at] = f"\x1b[1;31m{words[at]}\x1b[0m"

@@ -1,9 +1,9 @@
-"""Output from healthy programs, reproducible by seed.
+"""Output of healthy programs, reproducible by seed.
 
-The lines are invented, but in these programs' formats. None shows a failure, so any finding in them is
-wrong. Plain lines say nothing about the machine, so they do not change any answer. Telling lines mention the
-system and the programs with versions and paths, as in real logs. They never mention a GPU or a ROCm version,
-and never say that a GPU works, because such facts would contradict the log.
+The lines are invented, but have the formats of real programs. They do not show failures, so any finding in
+them is wrong. Plain lines do not mention the machine, so they do not change any result. Telling lines mention
+the system and the programs with versions and paths, as in real logs. They never mention a GPU or a ROCm
+version, or that a GPU works, because such facts would contradict the log.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _WORDS = (
     *("encoder.layers.11.mlp", "decoder.block.3.attn", "batch-0017", "warning_signs.png", "no_gpu.txt"),
 )
 
-# Program -> its lines. {n} 0-9999, {s} 00-59, {p} 0-99, {m} 0-9, {h} eight hexadecimal digits,
-# {f} a fraction, {w} a word, {bar} a part of a progress bar.
+# Program -> its lines. {n} is 0-9999, {s} 00-59, {p} 0-99, {m} 0-9, {h} eight hexadecimal digits, {f} a
+# fraction, {w} a word, and {bar} part of a progress bar.
 PLAIN: dict[str, tuple[str, ...]] = {
     "images": (
         '12:04:{s}-{n:06d} INFO     Load model: select="{w}" time={f}',
@@ -249,9 +249,9 @@ def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> 
 
     Args:
         count: Number of lines.
-        seed: The same seed gives the same lines.
-        telling: Include lines that mention the system and its programs.
-        system: The system that those lines describe; "" = both.
+        seed: The same seed produces the same lines.
+        telling: Whether to include lines that mention the system and its programs.
+        system: The system that those lines describe, or "" for both.
     """
     chance = random.Random(seed)
     programs = dict(PLAIN)
@@ -262,7 +262,7 @@ def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> 
 
 
 def interleaved(programs: Sequence[Sequence[str]], count: int, chance: random.Random) -> list[str]:
-    """Generate lines from programs that take turns, several lines each."""
+    """Generate lines from programs that alternate after several lines."""
     printed: list[str] = []
     while len(printed) < count:
         templates = chance.choice(programs)
@@ -287,7 +287,7 @@ def _line(template: str, chance: random.Random) -> str:
 
 
 def blocks(size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes of noise that mentions the system, never the same block twice."""
+    """Yield about `size` bytes of noise that mentions the system, in blocks that all differ."""
     while size > 0:
         data = "\n".join([*lines(10_000, seed, telling=True), ""]).encode()
         yield data

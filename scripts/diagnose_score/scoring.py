@@ -1,4 +1,4 @@
-"""Logs with their correct answers, and how accurate `diagnose` is."""
+"""Logs with the correct results, and the accuracy of `diagnose`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-NONE = "none"  # the label for a log in which nothing must be found
+NONE = "none"  # the label for a log in which any finding is wrong
 FIRST, AMONG, SILENT = 0.95, 0.98, 0.95
 JUDGED = {"first, accepted": FIRST, "among, accepted": AMONG, "silent, accepted": SILENT}
 GOALS = {"first": FIRST, "among": AMONG, "silent": SILENT, **JUDGED}
@@ -21,17 +21,17 @@ GOALS = {"first": FIRST, "among": AMONG, "silent": SILENT, **JUDGED}
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A log and its correct answers."""
+    """A log and its correct results."""
 
     name: str
-    cause: str  # NONE = there must be no finding; "" = only `wrong` is known
-    also: frozenset[str] = frozenset()  # other right answers
-    wrong: str = ""  # a cause that must not be found, although the log looks like it
+    cause: str  # NONE if any finding is wrong, or "" if only `wrong` is known
+    also: frozenset[str] = frozenset()  # other correct codes
+    wrong: str = ""  # a code that is wrong, although the log looks similar
     log: bytes
 
     @cached_property
     def text(self) -> str | None:
-        """The log as text; None if it has a different encoding, which must be preserved."""
+        """The log as text, or None if it has a different encoding, which must be preserved."""
         wide = self.log.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         try:
             return self.log.decode("utf-16" if wide else "utf-8-sig")
@@ -45,21 +45,21 @@ class Answer:
 
     case: Case
     codes: tuple[str, ...]  # best first
-    shown: tuple[str, ...] = ()  # the line that decided each finding, for printing
+    shown: tuple[str, ...] = ()  # for printing: the line that led to each finding
 
     @property
     def first(self) -> str:
-        """The best finding."""
+        """The best finding, or NONE."""
         return self.codes[0] if self.codes else NONE
 
     @property
     def accepted(self) -> frozenset[str]:
-        """All right answers."""
+        """All correct codes."""
         return self.case.also | {self.case.cause}
 
     @property
     def right(self) -> bool:
-        """Whether the answer is accepted."""
+        """Whether the findings are accepted."""
         if self.case.wrong:
             return self.case.wrong not in self.codes
         if self.case.cause == NONE:
@@ -77,7 +77,7 @@ class Share:
 
     @property
     def met(self) -> bool:
-        """Whether the goal is reached; always true if there are no cases."""
+        """Whether the goal is met, which is always true if there are no cases."""
         return not self.of or self.part >= self.goal * self.of
 
     def __str__(self) -> str:
@@ -108,7 +108,7 @@ def _share(rows: list[bool], goal: float) -> Share:
 
 
 def confusion(answers: Sequence[Answer]) -> list[tuple[int, str, str, tuple[str, ...]]]:
-    """List wrong first findings: (count, right, found first, names), most frequent first."""
+    """List wrong first findings, most frequent first: (count, correct code, found first, names)."""
     off = [each for each in answers if each.case.cause and each.first != each.case.cause]
     counts = Counter((each.case.cause, each.first) for each in off)
     return [
@@ -122,7 +122,7 @@ def confusion(answers: Sequence[Answer]) -> list[tuple[int, str, str, tuple[str,
 
 
 def read_reports(path: Path) -> list[Case]:
-    """Read cases from a file with one JSON object per line."""
+    """Read cases from a file with a JSON object on each line."""
     lines = path.read_text(encoding="utf-8").split("\n")
     return [_case(json.loads(line)) for line in lines if line.strip()]
 
@@ -137,7 +137,7 @@ def _case(row: dict[str, Any]) -> Case:
 
 
 def read_cases(folder: Path) -> Iterator[Case]:
-    """Yield the logs CODE/known-*.log (CODE is right) and CODE/alike-*.log (CODE is wrong)."""
+    """Yield the logs CODE/known-*.log (CODE is correct) and CODE/alike-*.log (CODE is wrong)."""
     for path in sorted(folder.glob("*/*.log")):
         code, kind = path.parent.name, path.name.partition("-")[0]
         name = f"{code}/{path.stem}"

@@ -1,1 +1,1 @@
-"""Compare the rows in `profiles/` with current indices and release pages."""
+"""Compare the rows in `profiles/` with the current indexes and release pages."""

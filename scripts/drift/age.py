@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Old:
-    """A row that is too old."""
+    """An outdated row."""
 
     table: str
-    row: str  # its identity, `version=7.2.0 channel=amd`
+    row: str  # its identity: `version=7.2.0 channel=amd`
     checked: str
     age_days: int
     allowed_days: int
@@ -26,7 +26,7 @@ class Old:
 
 
 def old_rows(matrix: Matrix, today: date) -> list[Old]:
-    """List the rows that are too old, oldest first."""
+    """List the outdated rows, oldest first."""
     found = []
     for table, kind in TABLES.items():
         allowed = kind.FRESH_DAYS

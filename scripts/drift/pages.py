@@ -1,4 +1,4 @@
-"""Published pages: folder listings and wheel indices (PEP 503)."""
+"""Published pages: folder listings and wheel indexes (PEP 503)."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class _Anchors(HTMLParser):
 
 
 def body_of(network: Network, url: str) -> bytes:
-    """Fetch a page's body; raise FetchError if that fails."""
+    """Fetch the body of a page; raise FetchError if that fails."""
     return network.get(url).body
 
 
 def links(network: Network, url: str) -> list[Link]:
-    """Fetch the links in a listing; raise FetchError if there are none: then the page is not a listing."""
+    """Fetch the links in a listing; raise FetchError if the page has none, because it is not a listing."""
     parser = _Anchors()
     parser.feed(body_of(network, url).decode("utf-8", errors="replace"))
     found = []
@@ -67,12 +67,12 @@ def links(network: Network, url: str) -> list[Link]:
             slash = "/" if address.endswith("/") else ""
             found.append(Link(name=unquote(name) + slash, sha256=fragment.partition("sha256=")[2]))
     if not found:
-        raise FetchError(f"`{shown(url)}` lists nothing; it could be a page from your proxy or provider")
+        raise FetchError(f"`{shown(url)}` has no links; your proxy or provider may have replaced the page")
     return found
 
 
 def wheels(found: Iterable[Link]) -> list[Wheel]:
-    """Find the wheels among a page's links."""
+    """Return the wheels among the links of a page."""
     result = []
     for link in found:
         try:
@@ -97,8 +97,8 @@ def wheels(found: Iterable[Link]) -> list[Wheel]:
 
 
 def torch_wheels(network: Network, url: str) -> list[Wheel]:
-    """Fetch a page's torch wheels; raise FetchError if there are none."""
+    """Fetch the torch wheels on a page; raise FetchError if there are none."""
     found = [wheel for wheel in wheels(links(network, url)) if wheel.project == "torch"]
     if not found:
-        raise FetchError(f"`{shown(url)}` lists no wheels of torch")
+        raise FetchError(f"`{shown(url)}` lists no torch wheels")
     return found

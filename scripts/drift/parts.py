@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     from rocenv.net import Network
 
-AT_ONCE = 4  # pages fetched from one site at the same time
+AT_ONCE = 4  # pages to fetch from a site at the same time
 
-# A thing's name -> its hash or version; "" = none, or unknown.
+# What a page lists: name -> hash or version, or "" if there is none or it is unknown.
 Things = Mapping[str, str]
 
 
 class Lacking(Exception):
-    """A page exists, but something that rows need is missing, other than the things in `Part.known`."""
+    """Raised if a page exists but lacks something that rows need and that `Part.known` does not contain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A page, listing or index on a site.
+    """A page, listing, or index on a site.
 
-    `look` returns what the page contains now, without things that the rows leave out on purpose. It raises
-    Lacking, or FetchError if it cannot fetch the page or the page has an unexpected format.
+    `look` returns what the page contains now, except what the rows omit on purpose. It raises Lacking, or
+    FetchError if the page cannot be fetched or has an unexpected format.
     """
 
     place: str
@@ -54,15 +54,15 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result for a part."""
+    """The result of checking a part."""
 
     part: Part
     drifts: tuple[Drift, ...] = ()
-    not_reached: str = ""  # the reason; "" = it was reached
+    not_reached: str = ""  # why the page is unreachable, or "" if it is not
 
 
 def names(things: Iterable[str]) -> dict[str, str]:
-    """Map things to 'no hash'."""
+    """Build a listing without hashes: each name maps to ""."""
     return dict.fromkeys(things, "")
 
 
@@ -71,7 +71,7 @@ def survey(
 ) -> list[Outcome]:
     """Check all parts, and return their results in the same order within `timeout_s`.
 
-    All sites are checked at the same time. If a page does not answer in time, its thread runs until the
+    All sites are checked at the same time. If a site does not respond in time, the thread runs until the
     process ends.
     """
     outcomes: dict[int, Outcome] = {}
@@ -88,19 +88,19 @@ def survey(
     for thread, part in zip(threads, parts, strict=True):
         thread.join(max(0.0, end - time.monotonic()))
         report(f"{part.place}: {part.address}")
-    late = f"no answer within {timeout_s:g} s"
+    late = f"no response within {timeout_s:g} s"
     return [outcomes.get(number, Outcome(part=part, not_reached=late)) for number, part in enumerate(parts)]
 
 
 def outcome(part: Part, network: Network) -> Outcome:
-    """Check a part; never raise."""
+    """Check a part without raising exceptions."""
     try:
         present = part.look(network)
     except FetchError as error:
         if error.code != "gone":
             return Outcome(part=part, not_reached=error.message)
-        # Every mirror agrees, so this is not a network problem. A part without known things does not need a
-        # page.
+        # The page is missing on every mirror, so this is not a network problem. If the part has nothing in
+        # `known`, the rows do not need the page.
         return Outcome(part=part, drifts=(drift(part, "gone", "the page"),) if part.known else ())
     except Lacking as error:
         return Outcome(part=part, drifts=(drift(part, "gone", str(error)),))
@@ -127,8 +127,8 @@ def drift(part: Part, kind: Literal["gone", "new", "changed"], what: str) -> Dri
 def is_news(version: str, known: Iterable[str]) -> bool:
     """Whether a version should have a row.
 
-    It should if it is newer than all known versions in its series. If its series has no row, being newer than
-    the oldest known version is enough. Older versions were left out on purpose.
+    It should if it is newer than all known versions in its series. In a series without rows, it should if it
+    is newer than the oldest known version. Older versions were omitted on purpose.
     """
     try:
         found, others = Version(version), [Version(each) for each in known]

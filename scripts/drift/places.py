@@ -1,4 +1,4 @@
-"""The sites that rows refer to: one function per site yields its parts; `PLACES` lists them."""
+"""The sites that rows refer to. `PLACES` lists the functions that yield the parts of each site."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.net import Network
 
 _FOLDER_OF_A_RELEASE = re.compile(r"(.+/)([\w-]+-)(\d[\d.]*)/")  # https://…/rocm/windows/rocm-rel-7.2.1/
-_one_at_a_time = threading.Lock()  # a suite's sets share its cached index
+_one_at_a_time = threading.Lock()  # because the sets of a suite share its cached index
 _WHEEL_HASH = re.compile(r"(\S+\.whl): sha256 ([0-9a-f]{64})")
 
 
@@ -53,7 +53,7 @@ def pytorch(matrix: Matrix, home: Home) -> Iterator[Part]:
         look = partial(_read_torch, f"{index}/torch/", rows, local, pinned)
         yield Part(place="pytorch", address=f"{index}/torch/", known={**known, **pinned}, look=look)
     for root in {index.rpartition("/")[0] for index in by_index}:
-        # This page lists the wheels from all indices, including those without a row.
+        # This page lists the wheels from all indexes, including those without a row.
         address = f"{root}/torch/"
         have = {row.rocm for row in matrix.torch if row.released and row.rocm and not row.channel}
         yield Part(place="pytorch", address=address, known={}, look=partial(_find_new_rocm, address, have))
@@ -67,7 +67,7 @@ def _torch(version: str, python: str) -> str:
 def _read_torch(
     address: str, rows: Sequence[TorchSet], local: str, pinned: Things, network: Network
 ) -> Things:
-    """Return versions, shortened to as many components as the rows use, and the wheels with a known hash."""
+    """Return the versions, with as many components as in the rows, and the wheels with a known hash."""
     parts = rows[0].version.count(".") + 1
     platform = "linux" if rows[0].rocm else "windows"
     have = [row.version for row in rows if row.released]
@@ -161,7 +161,7 @@ def _rocm(version: str) -> str:
 
 
 def _examined_version(row: RocmSet, package: str) -> str:
-    """Return the package version in the row's source, or "" if it contains none."""
+    """Return the package version that the row's source mentions, or ""."""
     match = re.search(rf"(?<!\S){re.escape(package)} (\d\S*[^\s;,])", row.source)
     return match[1] if match else ""
 
@@ -212,7 +212,7 @@ def _wheels(place: str, rows: Sequence[RocmWheels], matrix: Matrix) -> Part:
 
 
 def _read_wheels(address: str, rows: Sequence[RocmWheels], known: Things, network: Network) -> Things:
-    """Return the known things on the page, and newer ROCm releases; the page can be flat."""
+    """Return what is known and still on the page, and newer ROCm releases; the page can be flat."""
     found = pages.links(network, address)
     if not pages.wheels(found):
         base = address.rstrip("/")
@@ -235,7 +235,7 @@ def _read_wheels(address: str, rows: Sequence[RocmWheels], known: Things, networ
 # Source: https://docs.github.com/en/rest/releases/releases, https://docs.github.com/en/rest/repos/contents
 GITHUB_API = "https://api.github.com/repos/"
 PER_PAGE = 100
-MOST_PAGES = 10
+MAX_PAGES = 10
 _DOWNLOAD = re.compile(r"https://github\.com/([^/]+/[^/]+)/(?:releases/download/(.+)|raw/([^/]+)/(.+))")
 
 
@@ -274,9 +274,9 @@ def _release_part(place: str, repository: str, known: Things) -> Part:
 
 
 def _read_assets(repository: str, known: Things, network: Network) -> Things:
-    """Return the assets in the rows' releases and in newer ones.
+    """Return the assets of the releases in the rows and of newer releases.
 
-    New archives for Linux are left out, because rocenv does not use them.
+    New archives for Linux are omitted, because rocenv does not use them.
     """
     tags = {name.partition("/")[0] for name in known}
     found = releases(network, repository)
@@ -301,21 +301,21 @@ def _read_files(repository: str, branch: str, known: Things, network: Network) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One release in a GitHub repository."""
+    """A release in a GitHub repository."""
 
     tag: str
     published: str  # ISO 8601, UTC
-    assets: dict[str, str]  # name -> sha256, "" if GitHub does not publish one
+    assets: dict[str, str]  # name -> sha256, or "" if GitHub does not publish it
 
 
 def releases(network: Network, repository: str) -> list[Release]:
-    """Fetch all of a repository's published releases.
+    """Fetch all published releases of a repository.
 
     Raises:
-        FetchError: GitHub does not answer, or the answer is not a list of releases.
+        FetchError: GitHub is unreachable, or the response is not a list of releases.
     """
     found: list[Release] = []
-    for page in range(1, MOST_PAGES + 1):
+    for page in range(1, MAX_PAGES + 1):
         rows = _json_list(network, f"{GITHUB_API}{repository}/releases?per_page={PER_PAGE}&page={page}")
         found += [_release(row) for row in rows if not row.get("draft")]
         if len(rows) < PER_PAGE:
@@ -324,7 +324,7 @@ def releases(network: Network, repository: str) -> list[Release]:
 
 
 def files(network: Network, repository: str, branch: str) -> set[str]:
-    """Fetch the file names in a branch's top folder; raise FetchError as `releases` does."""
+    """Fetch the file names in the top-level folder of a branch; raise the same errors as `releases`."""
     rows = _json_list(network, f"{GITHUB_API}{repository}/contents/?ref={branch}")
     return {row["name"] for row in rows if row.get("type") == "file"}
 

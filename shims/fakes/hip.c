@@ -31,7 +31,7 @@ static int installed(void) {
     return count ? atoi(count) : 1;
 }
 
-/* Return the installed device that the visible device `device` maps to; -1 if there is none. */
+/* Return the installed device that corresponds to the visible device `device`, or -1. */
 static int visible(int device) {
     const char *at = CHOSEN_DEVICES;
     for (; at && device > 0; device--) {
@@ -49,7 +49,7 @@ static int device_count(void) {
     return count;
 }
 
-/* Return an installed device's entry in a list; the last entry applies to all further devices. */
+/* Return the entry of an installed device in a list; the last entry also applies to all further devices. */
 static void listed(const char *name, const char *otherwise, int device, char *out, size_t size) {
     const char *at = variable(name);
     if (!at) at = otherwise;
@@ -62,14 +62,14 @@ static void target_of(int device, char *name, size_t size) {
     listed("ROCENV_STANDIN_TARGET", "gfx1100", device, name, size);
 }
 
-/* The target of the current device, for the other fake libraries. */
+/* The target of the current device; the other fake libraries use this. */
 EXPORT void rocenv_standin_target(char *name, size_t size) { target_of(current, name, size); }
 
 /* ---------------------------------------------------------------- memory on the "device" */
 
 #include "memory.h"
 
-/* Whether the device may access `size` bytes at an address; the other fake libraries use this, too. */
+/* Whether the device may access `size` bytes at an address; the other fake libraries also use this. */
 EXPORT int rocenv_standin_device_memory(const void *pointer, size_t size) {
     struct block *block = block_at(pointer);
     if (!block || size > block->size || (const char *)pointer + size > block->start + block->size) return 0;
@@ -93,7 +93,7 @@ static struct failure failure_for(const char *group, size_t size) {
     return found;
 }
 
-/* The mode of an allocation: for all, for this one by number, or for those that exceed the memory. */
+/* The mode of an allocation: for all, for its number, or for those that exceed the device memory. */
 static struct failure failure_of_malloc(size_t size, int is_there) {
     static unsigned calls;
     char name[64];
@@ -184,7 +184,7 @@ static int fill_properties(char *properties, int device, size_t size, size_t mem
     FAIL("props");
     if (!initialized) return NOT_INITIALIZED;
     if (device < 0 || device >= device_count()) return INVALID_DEVICE;
-    memset(properties, 0xA5, size); /* makes reads from wrong offsets look wrong */
+    memset(properties, 0xA5, size); /* exposes reads from wrong offsets */
     listed("ROCENV_STANDIN_NAME", "Stand-in GPU", device, properties, 256);
     size_t bytes, available;
     say(memory_of(device), &available, &bytes);
@@ -196,7 +196,7 @@ static int fill_properties(char *properties, int device, size_t size, size_t mem
     return SUCCESS;
 }
 
-/* Offsets: measured in the headers of 5.7.1 and 6.x. */
+/* These offsets were measured with the headers of 5.7.1 and 6.x. */
 #if STANDIN_HIP_VERSION >= 60000000
 EXPORT int hipGetDevicePropertiesR0600(void *properties, int device) {
     return fill_properties(properties, device, 1472, 288, 308, 1160);

@@ -11,7 +11,7 @@
 #define LIBRARY(name) "lib" name
 #define ON_LOAD(library, group) \
     __attribute__((constructor)) static void loaded(void) { announce(library, group); }
-/* Tests of plans set HIP_VISIBLE_DEVICES for machines with more GPUs than the fake has. */
+/* Tests of plans set HIP_VISIBLE_DEVICES for machines with more GPUs than the fake. */
 #define CHOSEN_DEVICES NULL
 
 static inline const char *variable(const char *name) { return getenv(name); }
@@ -21,7 +21,7 @@ static inline void wait_for_ever(void) {
     for (;;) pause();
 }
 
-/* Reserve address space; the kernel provides each page when it is written. */
+/* Reserve address space; the kernel provides each page when it is first written. */
 static inline char *reserve_pages(size_t size) {
     void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) return NULL;

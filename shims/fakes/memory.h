@@ -1,14 +1,14 @@
-/* The fake devices' memory: its size, users, fragmentation and reported state. Test equipment, see
+/* The memory of the fake devices: its size, users, fragmentation, and reported state. Test equipment, see
    ../README.md.
 
-   Allocations only take address space; the machine provides a page when it is written. So a card of 48 GiB can be filled
-   on a small machine, if few of its pages are written. */
+   Allocations only reserve address space; the system provides each page when it is written. So a test can fill a card
+   with 48 GiB on a small machine, if it writes few pages. */
 #ifndef ROCENV_STANDIN_MEMORY_H
 #define ROCENV_STANDIN_MEMORY_H
 
 #define GIB ((size_t)1 << 30)
 #define PAGE ((size_t)4096)
-#define WHOLE_AT ((size_t)64 << 10) /* blocks of this size and larger can be filled as a whole without writing them */
+#define WHOLE_AT ((size_t)64 << 10) /* blocks of this size or larger can be filled as a whole without writing to them */
 #define KEPT_BY_DISPLAY ((size_t)150 << 20)
 #define MAX_DEVICES 16
 #define MAX_BLOCKS 65536
@@ -20,12 +20,12 @@ struct piece {
 
 static struct memory {
     int known;
-    size_t total, own, shared; /* shared: system memory left for the device */
+    size_t total, own, shared; /* shared: system memory available to the device */
     struct piece *pieces;
     size_t count;
 } memories[MAX_DEVICES];
 
-/* Each byte is stored as its difference from `fill`, so that unwritten pages contain `fill`. */
+/* Each byte is stored as its difference from `fill`, so that unwritten pages read as `fill`. */
 static struct block {
     char *start;
     size_t size, taken, piece;
@@ -86,7 +86,7 @@ static void note_use(size_t size_now, int is_allocation) {
     fclose(file);
 }
 
-/* Return the smallest piece with enough space, NO_PIECE if there is none. */
+/* Return the smallest piece with enough space, or NO_PIECE. */
 static size_t piece_for(const struct memory *memory, size_t size) {
     size_t best = NO_PIECE, least = (size_t)-1;
     for (size_t i = 0; i < memory->count; i++) {
@@ -166,7 +166,7 @@ static void copy_bytes(char *to, const char *from, size_t size, unsigned char fi
     for (size_t i = 0; i < size; i++) to[i] = (char)(from[i] ^ fill);
 }
 
-/* A device's reported memory: the actual values, or the wrong ones that some real runtimes report. */
+/* The memory that a device reports: the actual values, or the wrong values of some real runtimes. */
 static void say(const struct memory *memory, size_t *available, size_t *total) {
     const char *how = variable("ROCENV_STANDIN_MEMINFO");
     *total = memory->total;

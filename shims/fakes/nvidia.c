@@ -9,7 +9,7 @@ EXPORT int rocenv_standin = 1;
 ON_LOAD(STANDIN_NAME, "load.nvidia")
 
 static int no_driver(const char *function) {
-    fprintf(stderr, "NVIDIA's %s: %s: there is no NVIDIA driver here\n", STANDIN_NAME, function);
+    fprintf(stderr, "NVIDIA's %s: %s: there is no NVIDIA driver\n", STANDIN_NAME, function);
     return NOT_INITIALIZED;
 }
 

@@ -1,5 +1,6 @@
-/* Stands in for the HIP runtime (libamdhip64, 6 and later) of a renderer, on the CPU: queries of devices, memory
-   and code objects work, and kernels do nothing. So a program can be tested up to its first launch. Test equipment, see ../README.md. */
+/* Stands in for the HIP runtime (libamdhip64, 6 and later) of a renderer, on the CPU: devices, memory, and code objects
+   can be queried, but kernels have no effect. So tests can run a program up to its first kernel launch. Test equipment,
+   see ../README.md. */
 #include "standin.h"
 
 enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200, NO_BINARY = 209 };
@@ -17,7 +18,7 @@ static const char *target(void) {
     return text && *text ? text : "gfx1201";
 }
 
-/* "gfx1030" -> 10 and 3; the last two digits are minor and step. */
+/* "gfx1030" -> 10 and 3; the last two digits are the minor version and the stepping. */
 static int major_of(const char *gfx) { return strlen(gfx) > 5 ? (int)strtoul(gfx + 3, NULL, 10) / 100 : 9; }
 static int minor_of(const char *gfx) { return strlen(gfx) > 5 ? (int)strtoul(gfx + 3, NULL, 10) / 10 % 10 : 0; }
 
@@ -90,7 +91,7 @@ EXPORT int hipDeviceGetAttribute(int *value, int which, int device) {
     return SUCCESS;
 }
 
-/* Offsets: measured in the headers of HIP 6. */
+/* These offsets were measured with the headers of HIP 6. */
 EXPORT int hipGetDevicePropertiesR0600(void *properties, int device) {
     FAIL("props");
     char *at = properties;
@@ -149,7 +150,7 @@ static size_t let_go(void *pointer) {
 EXPORT int hipMalloc(void **pointer, size_t size) {
     FAIL("malloc");
     if (fails_as(&failure, "oom") && size >= failure.number) return OUT_OF_MEMORY;
-    /* The driver evicts some memory of other processes. */
+    /* The driver evicts some of the memory of other processes. */
     int has_room = used_bytes <= total_bytes() && size <= total_bytes() - used_bytes;
     int status = has_room ? allocate(pointer, size) : OUT_OF_MEMORY;
     if (status == SUCCESS) used_bytes += size;
@@ -223,7 +224,7 @@ static int loaded_from(void **module, const char *image) {
         memcpy(&length, at + 16, sizeof length);
         size_t own = strlen(target());
         if (length < 4096 && length >= own && !memcmp(at + 24 + length - own, target(), own)) {
-            fprintf(stderr, "rocenv stand-in: took the code for %s\n", target());
+            fprintf(stderr, "rocenv stand-in: loaded the code for %s\n", target());
             return handed(module);
         }
         at += 24 + (length < 4096 ? length : 0);

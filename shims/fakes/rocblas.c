@@ -76,7 +76,7 @@ static uint16_t to_half(float value) {
     return sign | (uint16_t)((bits - 0x38000000) >> 13);
 }
 
-/* ---------------------------------------------------------------- products */
+/* ---------------------------------------------------------------- matrix multiplication */
 
 struct operand {
     void *data;
@@ -111,7 +111,7 @@ static int multiply(const struct failure *failure, int m, int n, int k, float al
             float sum = 0;
             for (int l = 0; l < k; l++) sum += load(&a, i, l) * load(&b, l, j);
             sum *= alpha;
-            if (beta != 0) sum += beta * load(&c, i, j); /* if beta is 0, C is not read, because it may contain NaN */
+            if (beta != 0) sum += beta * load(&c, i, j); /* do not read C if beta is 0, because C may contain NaN */
             store(&c, i, j, spoiled(failure, (size_t)j * m + i, (size_t)m * n, sum));
         }
     return SUCCESS;

@@ -3,14 +3,14 @@
 #define STANDIN_CRASHES_WITH "" /* the ZLUDA build whose calls cause an access violation */
 #endif
 #ifndef STANDIN_SERIES
-#define STANDIN_SERIES "5.7" /* series of the HIP SDK it was built for */
+#define STANDIN_SERIES "5.7" /* series of the HIP SDK that it was built for */
 #endif
 
 void rocenv_standin_target(char *name, size_t size);
 
 static char caller[32];
 
-/* Record which ZLUDA build calls. */
+/* Record the ZLUDA build that calls this library. */
 EXPORT void rocenv_standin_caller(const char *version) { snprintf(caller, sizeof caller, "%s", version); }
 
 static int is_called_by(const char *version) { return *version && !strcmp(caller, version); }
@@ -28,7 +28,7 @@ static void library_folder(char *folder, size_t size) {
         snprintf(folder, size, "%s\\rocblas\\library", own);
 }
 
-/* Whether the current device's kernels match this rocBLAS; if there are none, exit like the real one. */
+/* Whether the kernels for the current device match this rocBLAS; without kernels, exit like the real one. */
 static int has_kernels(void) {
     char folder[MAX_PATH], path[MAX_PATH + 64], target[64], made_for[64] = "";
     rocenv_standin_target(target, sizeof target);

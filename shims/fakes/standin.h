@@ -18,10 +18,10 @@
 #define STANDIN_HIP_VERSION 50731921
 #endif
 
-/* Ends each code object from the fake hipRTC; the fake HIP loads no others. */
+/* At the end of each code object from the fake hipRTC; the fake HIP does not load others. */
 #define STANDIN_MARKER "rocenv-standin-code"
 #define STANDIN_TRIPLE "amdgcn-amd-amdhsa--"
-/* Starts each kernel file; the HIP SDK series that it is for follows. */
+/* At the start of each kernel file, before the series of its HIP SDK. */
 #define STANDIN_LIBRARY "rocenv-standin-kernels"
 
 #define STANDIN_CODE_BYTES (64 + 256) /* size of a code object; an ELF64 header has 64 bytes */
@@ -46,11 +46,11 @@ static inline size_t write_code(char *code, const char *target, int elf_machine)
 }
 
 struct failure {
-    char mode[16]; /* "" = work */
+    char mode[16]; /* "" to succeed */
     uint64_t number;
 };
 
-/* Parse a number, in bytes if a unit follows: "4096", "0x10", "512MiB", "16GiB". */
+/* Parse a number, and convert it to bytes if it has a unit: "4096", "0x10", "512MiB", "16GiB". */
 static inline uint64_t amount_of(const char *text) {
     char *end;
     uint64_t number = strtoull(text, &end, 0);
@@ -86,7 +86,7 @@ static inline void touch_nothing(void) {
     *nowhere = 0;
 }
 
-/* Apply modes that work in any function, and return the status to report, 0 = continue. */
+/* Apply modes that work in any function, and return the status to report, or 0 to continue. */
 static inline int fail(const struct failure *failure) {
     static uint64_t calls; /* calls so far of functions that crash on the Nth call */
     if (fails_as(failure, "segv") && ++calls >= failure->number) {
@@ -100,7 +100,7 @@ static inline int fail(const struct failure *failure) {
     return fails_as(failure, "error") ? (int)failure->number : 0;
 }
 
-/* Begins a function: sets `failure` to its mode. */
+/* Begin a function: set `failure` to its mode. */
 #define FAIL_AS(mode_of_it)                           \
     struct failure failure = mode_of_it;              \
     do {                                              \
@@ -108,7 +108,7 @@ static inline int fail(const struct failure *failure) {
         if (status_) return status_;                  \
     } while (0)
 
-/* Begins a function in a group. */
+/* Begin a function in a group. */
 #define FAIL(group) FAIL_AS(failure_of(group))
 
 static inline int leaves_unwritten(const struct failure *failure) { return fails_as(failure, "unwritten"); }

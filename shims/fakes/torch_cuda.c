@@ -1,6 +1,6 @@
-/* Stands in for torch_cuda.dll and does the work of the fake torch on "cuda". It loads cuBLAS without a folder, so it
-   gets the one that was loaded before; the same applies to nvcuda.dll, which it loads on first use, like the CUDA
-   runtime. Test equipment, see ../README.md. */
+/* Stands in for torch_cuda.dll and does the work of the fake torch on "cuda". It loads cuBLAS by name, so it gets the
+   library that was loaded before; the same applies to nvcuda.dll, which it loads on first use, like the CUDA runtime.
+   Test equipment, see ../README.md. */
 #include "standin.h"
 
 typedef uintptr_t device_pointer;
@@ -43,7 +43,7 @@ static int driver_failed(const char *what, int status) {
 static int bind(void) {
     HMODULE driver = LoadLibraryA("nvcuda.dll");
     int (*initialize)(unsigned) = (int (*)(unsigned))function_of(driver, "cuInit");
-    if (!initialize) return failed("LoadLibrary(\"nvcuda.dll\")", (int)GetLastError(), "no driver on this machine");
+    if (!initialize) return failed("LoadLibrary(\"nvcuda.dll\")", (int)GetLastError(), "this machine has no driver");
     const struct {
         const char *name;
         void *into;
@@ -55,7 +55,7 @@ static int bind(void) {
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *found = function_of(driver, functions[i].name);
-        if (!found) return failed(functions[i].name, -1, "nvcuda.dll does not have it");
+        if (!found) return failed(functions[i].name, -1, "missing in nvcuda.dll");
         memcpy(functions[i].into, &found, sizeof found);
     }
     int status = initialize(0);

@@ -1,5 +1,6 @@
-/* Stands in for a library that needs only one function: STANDIN_FUNCTION, in the group STANDIN_GROUP, returns
-   STANDIN_ANSWER and prints STANDIN_COMPLAINT. It calls STANDIN_CALLS and STANDIN_CALLS_TOO, so it needs their DLLs. Test equipment. */
+/* Stands in for a library of which only one function is needed: STANDIN_FUNCTION, in the group STANDIN_GROUP, returns
+   STANDIN_ANSWER and prints STANDIN_COMPLAINT. It calls STANDIN_CALLS and STANDIN_CALLS_TOO, so it depends on their
+   DLLs. Test equipment. */
 #include "standin.h"
 
 #ifndef STANDIN_ANSWER
@@ -21,7 +22,7 @@ EXPORT int STANDIN_FUNCTION(void *argument) {
     FAIL(STANDIN_GROUP);
     (void)argument;
 #ifdef STANDIN_CALLS
-    int called = argument ? STANDIN_CALLS(argument) : 0; /* skip it without an argument: it only creates a dependency */
+    int called = argument ? STANDIN_CALLS(argument) : 0; /* without an argument, do not call it: it only creates a dependency */
     if (called) return called;
 #endif
 #ifdef STANDIN_CALLS_TOO

@@ -16,7 +16,7 @@
 
 static HMODULE own_module;
 
-/* A DLL with a load error makes loading fail with WinError 1114. */
+/* If a DLL has a load error, loading it fails with WinError 1114. */
 #define ON_LOAD(library, group)                                                \
     BOOL WINAPI DllMain(HINSTANCE module, DWORD reason, LPVOID reserved) {     \
         (void)reserved;                                                        \
@@ -24,8 +24,8 @@ static HMODULE own_module;
         return reason != DLL_PROCESS_ATTACH || announce(library, group) == 0; \
     }
 
-/* Not getenv: Python uses another C library, which has its own copy of the environment. The values are kept for the
-   life of the process, one per name. */
+/* Do not use getenv, because Python uses a different C library, which has its own copy of the environment. One value
+   per name is kept until the process ends. */
 static inline const char *variable(const char *name) {
     static struct {
         const char *name;
@@ -44,15 +44,15 @@ typedef LONG(NTAPI *raise_exception)(EXCEPTION_RECORD *, CONTEXT *, BOOLEAN);
 
 static LONG CALLBACK end_process(EXCEPTION_POINTERS *fault) {
     raise_exception raise = (raise_exception)(void *)GetProcAddress(GetModuleHandleA("ntdll"), "NtRaiseException");
-    raise(fault->ExceptionRecord, fault->ContextRecord, FALSE); /* no first-chance handler took it */
+    raise(fault->ExceptionRecord, fault->ContextRecord, FALSE); /* no first-chance handler handled it */
     return EXCEPTION_CONTINUE_SEARCH;
 }
 
-/* Make the next fault end the process, like a crash of C++ code. In a call of Python's ctypes, or in DllMain, it would
-   be caught and turned into an error. */
+/* Make the next fault end the process, like a crash in C++ code. Otherwise Python's ctypes, or Windows in DllMain, would
+   catch it and turn it into an error. */
 static inline void nobody_catches(void) { AddVectoredExceptionHandler(0, end_process); }
 
-/* Like `abort` of Microsoft's C library, which the real libraries use: 0xC0000409. */
+/* Like `abort` in Microsoft's C library, which the real libraries use: 0xC0000409. */
 static inline void give_up(void) {
     fflush(stderr);
     __asm__ volatile("int $0x29" : : "c"(7 /* FAST_FAIL_FATAL_APP_EXIT */));
@@ -70,7 +70,7 @@ static inline void release_pages(char *start, size_t size) {
 static inline void forget_pages(char *start, size_t size) { VirtualFree(start, size, MEM_DECOMMIT); }
 static inline void present_pages(char *start, size_t size) { VirtualAlloc(start, size, MEM_COMMIT, PAGE_READWRITE); }
 
-/* Return a function of a loaded DLL, NULL if there is none. */
+/* Return a function of a loaded DLL, or NULL. */
 static inline void *function_of(HMODULE module, const char *name) {
     return module ? (void *)GetProcAddress(module, name) : NULL;
 }

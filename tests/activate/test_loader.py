@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rocenv.activate.bin_scripts import write_wrappers
 from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, find_program, loader_argv
-from rocenv.activate.starters import write_wrappers
 from rocenv.core.errors import RocenvError
 from rocenv.core.lock import WRAPPERS
 from tests.shells.driver import program

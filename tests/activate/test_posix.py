@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 POSIX = ("bash", "zsh", "dash", "ksh")
-TAKEN = "leave this env with `rocenv_deactivate`"
+TAKEN = "use `rocenv_deactivate` to deactivate this env"
 
 
 @pytest.fixture(params=POSIX)

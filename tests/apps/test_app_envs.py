@@ -7,7 +7,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from rocenv.activate.starters import write_starters, write_wrappers
+from rocenv.activate.bin_scripts import write_start_scripts, write_wrappers
 from rocenv.core.model import Program
 from rocenv.prefix import Prefix, library_folders
 
@@ -81,16 +81,16 @@ def test_a_script_from_the_set_starts(llama_env: str, apps_home: Path, tmp_path:
     script = tmp_path / "tool"
     script.write_text('#!/bin/sh\necho "$1" "$(llama-cli --version 2>&1 | head -n 1)"\n')
     script.chmod(0o755)
-    starters = tmp_path / "bin"
-    starters.mkdir()
-    write_wrappers(starters, loader=loader, library_dirs=folders)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    write_wrappers(folder, loader=loader, library_dirs=folders)
     program = Program(path="usr/bin/tool")
-    (starter,) = write_starters(
-        starters, program, script, tree=prefix.path / "rocm", loader=loader, library_dirs=folders
+    (script,) = write_start_scripts(
+        folder, program, script, tree=prefix.path / "rocm", loader=loader, library_dirs=folders
     )
     path = os.pathsep.join((str(prefix.bin), os.defpath))
     done = subprocess.run(
-        [starter, "one two"], env={"PATH": path}, capture_output=True, text=True, check=False
+        [script, "one two"], env={"PATH": path}, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("one two version: "), done.stdout

@@ -251,9 +251,9 @@ def test_an_excluded_package_is_not_installed_under_a_different_name() -> None:
 @pytest.mark.parametrize(
     ("roots", "said"),
     [
-        ("a", "`missing (>= 2)`, needed by c 1, is not available: the index has none"),
-        ("b", "`d (>= 3)`, needed by b 1, is not available: the index has d 1, d 2"),
-        ("nothing", "`nothing`, needed by the set itself, is not available: the index has none"),
+        ("a", "`missing (>= 2)`, required by c 1, is not available: the index has no such package"),
+        ("b", "`d (>= 3)`, required by b 1, is not available: the index has d 1, d 2"),
+        ("nothing", "`nothing`, required by the set itself, is not available: the index has no such package"),
     ],
 )
 def test_the_error_shows_the_dependency_and_its_package(roots: str, said: str) -> None:

@@ -79,7 +79,7 @@ def test_an_invalid_relation_is_an_error(text: str) -> None:
     "stanza", ["Version: 1\n", "Package: a\n", "", "Package: a\nVersion: 1\nSize: big\n"]
 )
 def test_an_invalid_stanza_is_an_error(stanza: str) -> None:
-    with pytest.raises(ValueError, match=r"no name or no version|invalid literal"):
+    with pytest.raises(ValueError, match=r"lacks a name or version|invalid literal"):
         parse_package(stanza, "debian")
 
 

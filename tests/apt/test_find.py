@@ -107,14 +107,14 @@ def test_a_package_without_a_hash_is_refused(inside: Inside, fields: dict[str, s
     inside.mini.repo.remove("mini5-hip")
     inside.mini.repo.add("mini5-hip", "5.7.1-2", fields=fields)
     inside.mini.repo.publish()
-    with pytest.raises(NotAvailable, match=r"no sha256 or file name for mini5-hip 5\.7\.1-2"):
+    with pytest.raises(NotAvailable, match=r"not contain a sha256 or file name for mini5-hip 5\.7\.1-2"):
         inside.find()
 
 
 def test_a_package_missing_from_the_index_is_reported(inside: Inside) -> None:
     inside.mini.repo.remove("mini5-hip")
     inside.mini.repo.publish()
-    with pytest.raises(NotAvailable, match="`mini5-hip`, needed by the set itself, is not available"):
+    with pytest.raises(NotAvailable, match="`mini5-hip`, required by the set itself, is not available"):
         inside.find()
 
 
@@ -214,7 +214,7 @@ def test_an_expired_index_is_used_with_a_note_if_apt_allows_it(
     monkeypatch.setattr("rocenv.sources.apt.apt_settings", lambda: Settings(check_valid_until=False))
     (note,) = inside.find().notes
     assert re.fullmatch(
-        r"the index of mini expired on \d{4}-\d\d-\d\d; .*apt does not check the date either", note
+        r"the index of mini expired on \d{4}-\d\d-\d\d, .*apt does not check the date either", note
     )
     inside.network = Network(offline=True)
     assert "rocenv is offline" in inside.find().notes[0]
@@ -348,7 +348,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> str:
     [
         ({"Suite": "stable", "Codename": "trixie"}, "is the index for `stable` or `trixie`, not for `mini`"),
         ({"Date": http_date(7200)}, "but this machine's clock says"),
-        ({"Date": ""}, "no valid field `Date`"),
+        ({"Date": ""}, "no valid `Date` field"),
     ],
 )
 def test_a_signed_index_for_a_different_suite_is_refused(
@@ -380,14 +380,14 @@ def test_an_old_signed_index_from_a_different_mirror_is_not_used(inside: Inside,
         done = mini.run("resolve", "--rocm", "5.7")
         assert done.returncode == 0, done.stderr
         assert f"`{mirror.url}/debian/` offers the index of `mini` in `debian:` from " in printed(done)
-        assert "rocenv keeps using the newer one" in printed(done)
+        assert "rocenv keeps using the newer index" in printed(done)
         for path in (mini.home / "cache/indices").glob("mini-*/*"):
             if len(path.name) == 64:
                 path.unlink()
         done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
         assert done.returncode == 1
-        assert "older than the one from" in printed(done)
-        assert "to accept the older index: `rocenv cache clear indices`" in printed(done)
+        assert "older than the index from" in printed(done)
+        assert "to accept the older index, run `rocenv cache clear indices`" in printed(done)
         assert not mini.prefix("demo").exists()
         assert mini.run("cache", "clear", "indices").returncode == 0
         mini.create("demo")

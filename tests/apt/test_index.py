@@ -166,7 +166,7 @@ def test_a_truncated_list_is_refused(world: World) -> None:
     content = world.repo.read("main/binary-amd64/Packages.xz")
     world.server.always(world.list_path(), Fault(body=content[: len(content) // 2]))
     error = world.refused("hash-mismatch")
-    assert f"truncated or another file: {len(content) // 2} of {len(content)} bytes" in error.message
+    assert f"truncated or a different file: {len(content) // 2} of {len(content)} bytes" in error.message
     world.server.always(world.list_path(), Fault(cut_after=0))
     world.refused("unreachable")
 
@@ -205,7 +205,7 @@ def test_a_list_missing_from_the_index_is_reported(world: World) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"Valid-Until": "tomorrow"}, "no valid field `Valid-Until`"),
+        ({"Valid-Until": "tomorrow"}, "no valid `Valid-Until` field"),
         ({"SHA256": "\n 00 many main/binary-amd64/Packages.xz"}, "Packages"),
         ({"SHA256": f"\n {'0' * 64} {'9' * 5000} main/binary-amd64/Packages.xz"}, "Packages"),
         ({"SHA256": "\n ../../../etc/passwd 5 main/binary-amd64/Packages.xz"}, "Packages"),
@@ -371,8 +371,8 @@ def test_the_newer_stored_index_replaces_an_older_one(world: World) -> None:
         state = world.refresh()
         assert world.names(state) == ["2"]
         assert state.date_s == newer.date_s
-        assert "older than the one from" in state.older
-    assert "older than the one from" in world.refresh(max_age_s=60).older, "even while it is fresh"
+        assert "older than the index from" in state.older
+    assert "older than the index from" in world.refresh(max_age_s=60).older, "even while it is fresh"
     published(world, "3", -60)
     state = world.refresh()
     assert (world.names(state), state.older) == (["3"], "")
@@ -409,7 +409,7 @@ def test_an_older_index_is_refused_if_the_newer_one_is_missing(world: World) -> 
     (world.folder / newest.sha256).unlink()
     published(world, "1", -86400)
     error = world.refused("index-older")
-    assert "older than the one from" in error.message
+    assert "older than the index from" in error.message
     assert any("`rocenv cache clear indices`" in hint for hint in error.hints)
     world.refused("index-older")
     published(world, "3", -60)

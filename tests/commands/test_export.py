@@ -153,7 +153,7 @@ def test_a_module_of_an_unreadable_env_says_so(tmp_path: Path) -> None:
     lab.prefix.chmod(0)
     _, output = lab.run("module load demo", user=unprivileged())
     lab.prefix.chmod(0o755)
-    assert "or you may not read it" in " ".join(output.split())
+    assert "or you are not allowed to read it" in " ".join(output.split())
 
 
 def test_a_definition_has_the_effect_of_activation(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_a_package_that_the_signed_index_does_not_list_needs_approval(mini: Mini
     rewritten(bundle, replace)
     done = elsewhere(mini, "lab", "-y")
     assert done.returncode == 1
-    assert "rocenv cannot tell who made them" in " ".join(done.stderr.split())
+    assert "from an unknown author" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("where", ["envs", "files", ""])
@@ -267,7 +267,7 @@ def test_a_changed_package_is_named(mini: Mini, bundle: Path) -> None:
     before = bundle.read_bytes()
     said = refusal(mini)
     assert "mini5-" in said
-    assert "was changed" in said
+    assert "has changed" in said
     assert "sha256sum" in said
     assert bundle.read_bytes() == before
 
@@ -292,7 +292,7 @@ def test_a_package_of_another_size_is_named(mini: Mini, bundle: Path) -> None:
         members[at] = (members[at][0], members[at][1] + b"!")
 
     rewritten(bundle, append)
-    assert re.search("`mini5-.*its size differs", refusal(mini))
+    assert re.search("`mini5-.*its size is different", refusal(mini))
 
 
 @pytest.mark.parametrize("text", [b"{", b'{"schema": 1}', b"[]"])
@@ -315,7 +315,7 @@ def test_an_empty_copy_of_a_bundle_is_refused(mini: Mini, bundle: Path) -> None:
 
 def test_a_changed_lock_is_refused(mini: Mini, bundle: Path) -> None:
     bundle.write_bytes(bundle.read_bytes().replace(b'"gfx1100"', b'"gfx1101"'))
-    assert "was changed" in refusal(mini)
+    assert "has changed" in refusal(mini)
 
 
 def test_a_truncated_bundle_is_refused(mini: Mini, bundle: Path) -> None:
@@ -352,7 +352,7 @@ def test_a_machine_with_an_older_c_library_is_refused(mini: Mini, bundle: Path) 
     rewritten(
         bundle, lambda members: with_lock(members, lambda lock: lock["components"][0].update(glibc="99.0"))
     )
-    assert "needs glibc 99.0, but this machine has" in refusal(mini)
+    assert "requires glibc 99.0, but this machine has" in refusal(mini)
 
 
 def with_sum(header: bytearray) -> bytes:
@@ -374,11 +374,11 @@ def member(name: str, **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
         (member("/etc/passwd"), "does not belong"),
         (member("../evil"), "does not belong"),
         (member("indices/../../evil"), "does not belong"),
-        (member("indices/x", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "not a plain file"),
-        (member("indices/x", type=tarfile.LNKTYPE, linkname="data.json"), "not a plain file"),
-        (member("indices/x", type=tarfile.CHRTYPE), "not a plain file"),
-        (member("indices/x", type=tarfile.GNUTYPE_SPARSE), "not a plain file"),
-        (member("indices/x", type=tarfile.XHDTYPE), "not a plain file"),
+        (member("indices/x", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "not a regular file"),
+        (member("indices/x", type=tarfile.LNKTYPE, linkname="data.json"), "not a regular file"),
+        (member("indices/x", type=tarfile.CHRTYPE), "not a regular file"),
+        (member("indices/x", type=tarfile.GNUTYPE_SPARSE), "not a regular file"),
+        (member("indices/x", type=tarfile.XHDTYPE), "not a regular file"),
         (member("data.json"), "twice"),
         (member("MANIFEST.json"), "twice"),
         (member("indices/x"), "does not list"),

@@ -22,7 +22,6 @@ def test_files_are_copied_with_a_note(mini: Mini, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(NO_LINKS)
     done = mini.create("demo", PYTHONPATH=str(tmp_path / "site"))
-    assert "files were copied, because" in done.stderr
     assert "does not support hard links" in done.stderr
     placed = [
         path for path in (mini.prefix("demo") / "rocm").rglob("*") if path.is_file() and not path.is_symlink()

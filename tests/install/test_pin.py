@@ -78,7 +78,7 @@ def test_the_first_download_is_recorded_with_a_note(
     digest = hashlib.sha256(DATA).hexdigest()
     assert (found.sha256, found.size_bytes) == (digest, len(DATA))
     assert read_pins(Home(tmp_path))[url]["sha256"] == digest
-    assert "recorded the sha256 of this first download" in capsys.readouterr().err
+    assert "recorded the sha256 of the first download" in capsys.readouterr().err
     assert pinned(unpinned(url), context(tmp_path)).components == lock.components
     assert "first download" not in capsys.readouterr().err
     assert len([each for each in server.seen("/zluda.zip") if each.method == "GET"]) == 1

@@ -22,7 +22,7 @@ from rocenv.core.errors import ArchiveError, DataError, FetchError
 from rocenv.core.model import Artifact
 from rocenv.home import Home
 from rocenv.install import store
-from rocenv.install.tree import _MOST_MEMBERS
+from rocenv.install.tree import _MAX_MEMBERS
 from rocenv.system import WINDOWS
 from tests.debs import compress, deb, file, folder, tar
 from tests.stores import manifest_in
@@ -242,12 +242,12 @@ class TestUnpackedSizeLimit:
         package = deb([file("./x", bytes(200 << 20))], compression=how)
         artifact = replace(cached_home.artifact("x", (), package), installed_bytes=1024)
         assert self.written(cached_home, artifact) <= 65 << 20
-        assert "it unpacks to more than 67.1 MB, but the package index states 1.0 kB" in self.message
+        assert "it unpacks to more than 67.1 MB, but the package index declares 1.0 kB" in self.message
 
     def test_a_package_without_a_declared_size_is_limited(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(200 << 20))])
         assert self.written(cached_home, cached_home.artifact("x", (), package)) < 80 << 20
-        assert "states no size" in self.message
+        assert "declares no size" in self.message
 
     def test_a_package_can_exceed_its_declared_size_by_a_quarter(self, cached_home: CachedHome) -> None:
         package = deb([file("./x", bytes(180 << 20))], compression="gz")
@@ -267,7 +267,7 @@ class TestUnpackedSizeLimit:
         assert "a header of 8.4 MB" in self.message
 
     def test_too_many_folders_are_rejected(self, cached_home: CachedHome) -> None:
-        entries = [folder(f"./{number}/{'a/' * 2000}") for number in range(_MOST_MEMBERS // 2000)]
+        entries = [folder(f"./{number}/{'a/' * 2000}") for number in range(_MAX_MEMBERS // 2000)]
         artifact = replace(cached_home.artifact("x", (), deb(entries)), installed_bytes=1 << 30)
         assert self.written(cached_home, artifact) == 0
         assert "more than 200,000 files and folders" in self.message

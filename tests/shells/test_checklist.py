@@ -219,7 +219,7 @@ def test_previous_values_are_reported(work: Work) -> None:
         prefix, environ={**work.environ, **dict.fromkeys([*replaced, *acting], "/opt/x")}
     )
     assert_applied(outcome, prefix)
-    for text, names in (("replaced until you leave the env", replaced), ("still in effect", acting)):
+    for text, names in (("replaced until you deactivate the env", replaced), ("still in effect", acting)):
         said = next((said for said in outcome.stderr.splitlines() if text in said), "")
         assert sorted(said.rpartition(":")[2].split()) == names
 

@@ -86,7 +86,7 @@ def test_messages_go_to_stderr_despite_a_redirection(tcsh: Work) -> None:
         environ = {**tcsh.environ, "ROCM_PATH": "/opt"}
         subprocess.run(tcsh.driver.argv(code), stderr=file, env=environ, check=True, timeout=30)
     assert said.read_text().splitlines() == [
-        "rocenv: replaced until you leave the env: ROCM_PATH",
+        "rocenv: replaced until you deactivate the env: ROCM_PATH",
         "more",
         "rocenv: changed while the env was active, so not restored: HIP_PATH",
         "more",
@@ -111,7 +111,7 @@ def test_a_user_alias_is_kept(tcsh: Work) -> None:
     enter = tcsh.enter(tcsh.env())
     outcome = tcsh.run("alias deactivate 'echo mine; echo too'", enter, "rocenv_deactivate", "deactivate")
     assert outcome.stdout == "mine\ntoo\n"
-    assert outcome.stderr.endswith("leave this env with rocenv_deactivate\n")
+    assert outcome.stderr.endswith("use rocenv_deactivate to deactivate this env\n")
 
 
 def test_an_env_with_a_read_only_prompt_can_be_deactivated(tcsh: Work) -> None:

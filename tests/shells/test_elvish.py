@@ -145,7 +145,7 @@ def test_a_missing_program_is_reported_once(elvish: Work) -> None:
     hook = elvish.folder / "hook"
     hook.write_text(HOOKS["elvish"].render(Place(program="/no/rocenv", envs="/no")))
     shown = elvish.driver.talk(elvish, [f"cd {there}", "put 1"], first=elvish.driver.load_hook(hook))
-    assert ["rocenv: /no/rocenv cannot be run" in answer for answer in shown] == [True, False]
+    assert ["rocenv: cannot run /no/rocenv" in answer for answer in shown] == [True, False]
 
 
 def test_a_name_can_be_a_number(elvish: Work) -> None:

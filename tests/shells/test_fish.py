@@ -108,7 +108,7 @@ def test_the_users_deactivate_is_kept(fish: Work) -> None:
     own = "function deactivate; echo mine; end"
     outcome = fish.run(own, fish.enter(fish.env()), "deactivate", "rocenv_deactivate", "deactivate")
     assert outcome.stdout == "mine\nmine\n"
-    assert "leave this env with `rocenv_deactivate`" in outcome.stderr
+    assert "use `rocenv_deactivate` to deactivate this env" in outcome.stderr
 
 
 def test_the_prompt_still_sees_the_exit_code(fish: Work) -> None:
@@ -187,7 +187,7 @@ def test_a_missing_program_is_reported_once(fish: Work) -> None:
     (fish.folder / ".rocenv").write_text("demo\n")
     (fish.folder / "hook.fish").write_text(HOOKS["fish"].render(Place(program="/no such", envs="/nowhere")))
     outcome = fish.run("source hook.fish", "_rocenv_hook_look", "_rocenv_hook_look")
-    assert outcome.stderr == "rocenv: /no such cannot be run\n"
+    assert outcome.stderr == "rocenv: cannot run /no such\n"
 
 
 def test_the_hook_does_not_reactivate_an_active_env(fish: Work) -> None:

@@ -127,7 +127,7 @@ def test_only_path_uses_the_shells_notation(lab: Lab) -> None:
     )
     assert (done.returncode, done.stderr) == (
         0,
-        "rocenv: replaced until you leave the env: ROCM_PATH\n" * 2,
+        "rocenv: replaced until you deactivate the env: ROCM_PATH\n" * 2,
     )
     assert dumps["active"] == dumps["twice"] == lab.expected(name, dumps["before"])
     assert dumps["after"] == dumps["before"]

@@ -128,7 +128,7 @@ def test_envs_nest_with_direnv_and_venv(work: Work, order: str) -> None:
             walk = Walk(tool, order)
         else:
             walk = Walk(tool, order, work.hook(), r=_leave_ours(work))
-            told = "leave this env with" in walk.outcome.stderr
+            told = "to deactivate this env" in walk.outcome.stderr
             assert told == (order == "TRrt" and work.driver.name != "nu"), str(walk)
         walk.assert_apart()
 

@@ -145,7 +145,7 @@ def test_a_missing_program_is_reported_once(nushell: Work) -> None:
     file.write_text(nu.hook(Place(program="/no such", envs="/envs")))
     lines = [nushell.driver.change_folder(there), ""]
     shown = nushell.driver.talk(nushell, lines, first=nushell.driver.load_hook(file))
-    assert "rocenv: /no such cannot be run" in shown[0] and "cannot be run" not in shown[1]
+    assert "rocenv: cannot run /no such" in shown[0] and "cannot run" not in shown[1]
 
 
 def test_a_nushell_without_the_sigil_gets_a_hook_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

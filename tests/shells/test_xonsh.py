@@ -101,7 +101,7 @@ def test_another_tools_deactivate_is_kept(xonsh: Work) -> None:
         xonsh.dump("after"),
     )
     assert outcome.stdout.splitlines() == ["theirs", f"{first}/rocm", "none", "others"]
-    assert outcome.stderr.count("leave this env with `rocenv_deactivate`") == 2
+    assert outcome.stderr.count("use `rocenv_deactivate` to deactivate this env") == 2
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
@@ -141,7 +141,7 @@ def test_a_missing_program_is_reported_once(xonsh: Work) -> None:
     hook = xonsh.folder / "hook"
     hook.write_text(HOOKS["xonsh"].render(Place(program="/no/rocenv", envs="/no")))
     shown = xonsh.driver.talk(xonsh, [f"cd {there}", "1"], first=xonsh.driver.load_hook(hook))
-    assert ["rocenv: /no/rocenv cannot be run" in answer for answer in shown] == [True, False]
+    assert ["rocenv: cannot run /no/rocenv" in answer for answer in shown] == [True, False]
 
 
 SHOW = "$PROMPT_FIELDS.reset(); print(PromptFormatter()($PROMPT))"

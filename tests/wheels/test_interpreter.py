@@ -38,7 +38,7 @@ def test_a_missing_python_is_an_error_with_a_hint(uv: Uv, said: list[str], spec:
     with pytest.raises(RocenvError) as caught:
         find_python(spec, replace(uv, environ={**uv.environ, "PATH": "/nowhere"}))
     assert caught.value.code == "python-missing"
-    assert f"no Python `{spec}`" in caught.value.message
+    assert f"cannot find Python `{spec}`" in caught.value.message
     assert "--python" in caught.value.hints[-1]
     assert said == []
 
@@ -62,7 +62,7 @@ def test_a_missing_python_is_downloaded_into_the_home(
     environ["UV_PYTHON_DOWNLOADS_JSON_URL"] = downloads_of(Path(sys.executable).resolve(), tmp_path)
     monkeypatch.setattr(sys, "executable", str(too_old))
     assert find_python(OWN, replace(uv, environ=environ)).series == OWN
-    assert said == [f"No Python {OWN} on this machine; downloading one"]
+    assert said == [f"Python {OWN} is not installed; downloading it"]
     assert list(uv.pythons.glob(f"cpython-{OWN}.*/bin/python3"))
     # It is installed now, so this works even if downloads are disabled.
     assert find_python(OWN, replace(uv, offline=True, environ=environ)).series == OWN
@@ -102,11 +102,12 @@ def test_a_python_from_the_store_found_by_uv_is_skipped(
 
     monkeypatch.setattr(Uv, "run", run)
     with pytest.raises(
-        RocenvError, match=r"no Python `3\.98`: the only one on this machine is from the Microsoft Store"
+        RocenvError,
+        match=r"cannot find Python `3\.98`: the only one on this machine is from the Microsoft Store",
     ):
         find_python("3.98", uv)
     assert find_python("3.98", replace(uv, environ={})).path == other
-    assert said == ["No Python 3.98 on this machine; downloading one"]
+    assert said == ["Python 3.98 is not installed; downloading it"]
 
 
 def test_microsoft_store_paths_are_recognised() -> None:

@@ -268,7 +268,7 @@ def test_a_build_for_a_different_release_is_not_used(amd: World) -> None:
     assert done.returncode == 1
     said = " ".join(done.stderr.decode().split())
     assert "triton 3.9.0+git0000000a.rocm10.1.0 is built for ROCm 10.1.0" in said
-    assert "all wheels of an env must be for the same release, here 10.0.0" in said
+    assert "all wheels in this env must be built for ROCm 10.0.0" in said
 
 
 def test_a_torch_without_kernels_for_the_gpu_is_not_used(amd: World) -> None:
@@ -354,7 +354,7 @@ def test_an_index_that_contradicts_a_known_hash_is_refused(tmp_path: Path) -> No
         index.break_hash(CORE)
         done = amd.run("create", "sd", *WITHOUT_TORCH, "-y", ok=False)
         assert done.returncode == 1
-        assert "has a different sha256" in done.stderr.decode()
+        assert "but rocenv expects" in done.stderr.decode()
 
 
 def test_later_downloads_must_match_the_first(made: World, tmp_path: Path) -> None:
@@ -460,7 +460,7 @@ def test_an_sdist_becomes_a_wheel_without_running_its_code(tmp_path: Path) -> No
 @pytest.mark.parametrize("member", ["../../out.py", "/etc/out.py", "src/../../out.py"])
 def test_an_sdist_with_escaping_paths_is_refused(tmp_path: Path, member: str) -> None:
     path = _sdist(tmp_path, {member: b"x"})
-    with pytest.raises(ArchiveError, match="must not contain"):
+    with pytest.raises(ArchiveError, match="unsafe name"):
         wheel_of(path, _artifact("rocm"), [])
 
 

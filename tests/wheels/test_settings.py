@@ -72,7 +72,9 @@ def test_a_missing_or_broken_uv_is_an_error_with_a_suggested_command(
         uv.run("--version")
     assert caught.value.code == "uv-missing"
     monkeypatch.setitem(sys.modules, "uv", None)
-    with pytest.raises(RocenvError, match="installation is missing uv") as caught:
+    with pytest.raises(
+        RocenvError, match="uv, which rocenv uses to install wheels, is not installed"
+    ) as caught:
         uv.run("--version")
     assert caught.value.code == "uv-missing"
     assert caught.value.hints == ("python -m pip install --force-reinstall uv",)

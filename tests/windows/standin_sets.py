@@ -21,7 +21,7 @@ INCIDENT = "sdnext-3414"
 WRAPS_NVRTC_SINCE = Version("3.8.5")  # since this version, the build's nvrtc calls NVIDIA's
 SAYS_NIGHTLY_SINCE = Version("3.8.8")
 STOCK_TARGETS = ("gfx1030", "gfx1100", "gfx1101", "gfx1102")
-NO_DRIVER = text("there is no NVIDIA driver here")
+NO_DRIVER = text("there is no NVIDIA driver")
 # DLLs with one function: name -> function, and the DLLs that it calls.
 _TRIVIAL = {
     "rocsolver": ("rocsolver_get_version_string_size", ("rocblas", "hip")),

@@ -573,7 +573,7 @@ def test_replaced_values_are_reported_and_restored(session: Session) -> None:
     before = session.dump("report.before")
     assert without_prompt(session.dump("report.active")) == session.expected("plain", before)
     assert session.all("report.after") == before
-    assert "replaced until you leave the env: HIP_PATH\n" in session.stderr
+    assert "replaced until you deactivate the env: HIP_PATH\n" in session.stderr
     assert "still in effect: LISTED HIP_VISIBLE_DEVICES\n" in session.stderr
 
 

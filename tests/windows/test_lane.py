@@ -39,7 +39,7 @@ def sd(lane: Lane) -> Lane:
     [created] = lane.rocenv(["create", "sd", "--rocm", "5.7", "--zluda"])
     assert created.code == 0, created.text
     assert "OK up to `torch` for gfx1031" in created.err
-    assert created.err.count("recorded the sha256 of this first download") == 1, (
+    assert created.err.count("recorded the sha256 of the first download") == 1, (
         "installer, ZLUDA, library pack"
     )
     taken = json.loads((lane.home / "pins.json").read_text())["pins"]
@@ -266,7 +266,7 @@ class TestFailures:
         with sd.serving(sd.urls["pack"], other.read_bytes()):
             [done] = sd.rocenv([*CREATE_OTHER])
         assert done.code == 1
-        assert "is for another release: its `rocblas.dll` is" in done.err
+        assert "is for a different release: its `rocblas.dll` is" in done.err
         assert sd.rocenv(["remove", "-y", "other"])[0].code == 0
 
     def test_a_missing_dependency_is_reported(self, sd: Lane) -> None:
@@ -320,7 +320,7 @@ class TestFailures:
         [done] = sd.rocenv([*CREATE_OTHER], ROCENV_HOME=windows_c(home))
         remove_sdk(top)
         assert done.code == 1
-        assert "but Windows allows 259 for a whole path" in done.err
+        assert "but Windows limits paths to 259" in done.err
         assert "setx ROCENV_HOME" in done.err
 
     def test_an_env_in_use_is_not_removed(self, sd: Lane) -> None:

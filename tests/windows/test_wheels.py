@@ -175,7 +175,7 @@ def test_a_torch_that_contains_rocm_does_not_use_a_hip_sdk(radeon: Machine) -> N
     script.write_text(f'@call "{HOME}\\envs\\r64\\activate.bat"\n@set HIP_PATH\n')
     [done] = radeon.lane.run(Step(["cmd", "/c", rf"{HOME}\inside.bat"], env={**ENV, "HIP_PATH": SDK}))
     assert "HIP_PATH=" not in done.out
-    assert "replaced until you leave the env: HIP_PATH\n" in done.err
+    assert "replaced until you deactivate the env: HIP_PATH\n" in done.err
     assert "torch==2.8.0a0+gitfc14c65" in (radeon.prefix("r64") / CONSTRAINTS).read_text()
 
 

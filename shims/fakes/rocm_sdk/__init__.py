@@ -17,7 +17,7 @@ _loaded = {}
 
 
 def find_libraries(*shortnames):
-    """Return the paths of libraries, omitting those for other systems and missing optional ones.
+    """Return the paths of libraries, except those for other systems and missing optional ones.
 
     Raises:
         ModuleNotFoundError: The library's package is not installed, or its name is unknown.
@@ -26,7 +26,7 @@ def find_libraries(*shortnames):
     found = []
     for name in shortnames:
         if name not in _dist_info.LIBRARIES:
-            raise ModuleNotFoundError(f"rocm_sdk knows no library {name!r}")
+            raise ModuleNotFoundError(f"rocm_sdk does not contain the library {name!r}")
         package, so_pattern, dll_pattern, folder = _dist_info.LIBRARIES[name]
         pattern, folder = (dll_pattern, "bin") if sys.platform == "win32" else (so_pattern, folder)
         if not pattern:
@@ -61,7 +61,7 @@ def initialize_process(
     fail_on_version_mismatch=False,
     **_,
 ):
-    """Load what a framework needs and what ROCM_SDK_PRELOAD_LIBRARIES lists; compare versions."""
+    """Load a framework's libraries and those in ROCM_SDK_PRELOAD_LIBRARIES, and compare versions."""
     names = list(preload_shortnames or ())
     if env_override:
         names += re.findall(r"[^,;\s]+", os.getenv("ROCM_SDK_PRELOAD_LIBRARIES", ""))

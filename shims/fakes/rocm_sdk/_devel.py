@@ -13,7 +13,7 @@ _STAY_LINKS = ("amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflan
 
 
 def get_devel_root():
-    """Return the folder with the unpacked development files, with links to each device wheel's files."""
+    """Return the folder of the unpacked development files, which has links to the files of device wheels."""
     try:
         import rocm_sdk_devel
     except ModuleNotFoundError as error:
@@ -24,7 +24,7 @@ def get_devel_root():
     for archive in (package / "_devel.tar.xz", package / "_devel.tar"):
         if archive.exists():
             _unpack(archive, site)
-            archive.unlink()  # its RECORD entry stays
+            archive.unlink()  # its RECORD entry is kept
     _link_device_files(site, root)
     return root
 

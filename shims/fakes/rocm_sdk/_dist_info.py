@@ -45,7 +45,7 @@ def package_name(target):
 
 
 def determine_target_family():
-    """Return the target for the extra `device`; raise ValueError if it is unavailable."""
+    """Return the target for the extra `device`; raise ValueError if there is no wheel for it."""
     target = os.getenv("ROCM_SDK_TARGET_FAMILY") or _detected() or DEFAULT_TARGET_FAMILY
     if target not in AVAILABLE_TARGET_FAMILIES:
         available = ", ".join(AVAILABLE_TARGET_FAMILIES)

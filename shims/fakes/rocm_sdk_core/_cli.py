@@ -1,4 +1,4 @@
-"""Start a program from the unpacked development files, or without them from the runtime. Test equipment."""
+"""Start a program from the unpacked development files, otherwise from the runtime. Test equipment."""
 
 import importlib.util
 import os
@@ -21,6 +21,6 @@ def main():
         root = _devel.get_devel_root()  # starting a compiler for the first time unpacks them
     suffix = ".exe" if sys.platform == "win32" else ""
     program = str(root / "bin" / (name + suffix))
-    if sys.platform == "win32":  # `execv` would return at once there
+    if sys.platform == "win32":  # where `execv` would return at once
         sys.exit(subprocess.call([program, *sys.argv[1:]]))
     os.execv(program, [program, *sys.argv[1:]])

@@ -1,6 +1,6 @@
 """Stands in for a CUDA build of torch for Windows; slow, and limited to what a check or a small app needs.
 
-Computations on "cuda" go through `lib/torch_cuda.dll`, and so through this process's cuBLAS and driver.
+Computations on "cuda" use `lib/torch_cuda.dll`, and through it the cuBLAS and driver loaded in this process.
 Test equipment, see ../../README.md; the tests build the wheels.
 """
 
@@ -79,5 +79,5 @@ def tensor(values, device="cpu"):
 
 
 def matmul(a, b):
-    """Return the matrix product."""
+    """Multiply two matrices."""
     return a @ b

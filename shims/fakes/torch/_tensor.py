@@ -9,7 +9,7 @@ from torch._libraries import call
 
 
 class Dtype:
-    """The element type."""
+    """An element type."""
 
     def __init__(self, name, code):
         self.name, self.code = name, code
@@ -31,7 +31,7 @@ def count_of(shape):
 
 
 class Tensor:
-    """Elements in row-major order."""
+    """A tensor with elements in row-major order."""
 
     def __init__(self, data, shape, dtype, device="cpu"):
         self._data = data  # an array, or an address

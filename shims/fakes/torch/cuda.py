@@ -1,4 +1,4 @@
-"""Devices reported by the driver."""
+"""The devices that the driver reports."""
 
 import ctypes
 
@@ -6,7 +6,7 @@ from torch._libraries import call, tried
 
 
 def device_count():
-    """Return the number of devices, 0 without a driver."""
+    """Return the number of devices, or 0 without a driver."""
     count = ctypes.c_int()
     return count.value if tried("standin_device_count", ctypes.byref(count)) else 0
 
@@ -17,17 +17,17 @@ def is_available():
 
 
 def current_device():
-    """Return the current device's index."""
+    """Return the index of the current device."""
     call("standin_device_count", ctypes.byref(ctypes.c_int()))
     return 0
 
 
 def get_device_name(device=0):
-    """Return a device's name."""
+    """Return the name of a device."""
     name = ctypes.create_string_buffer(256)
     call("standin_device_name", device, name, len(name))
     return name.value.decode(errors="replace")
 
 
 def synchronize():
-    """Return at once, because everything runs synchronously."""
+    """Return immediately, because everything runs synchronously."""

@@ -1,8 +1,8 @@
 """Environment changes as data, and their effect on an environment.
 
 `apply` computes the resulting environment. `rocenv run` uses it directly, and sourcing a script in any shell
-must produce the same. Lists and names follow the platform of the set: `:` or `;` between entries; Windows
-compares names and entries case-insensitively and has no empty variables.
+must produce the same result. Lists and names follow the platform of the set: `:` or `;` between entries;
+Windows compares names and entries case-insensitively and does not support empty variables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PREFIX = "{prefix}"
 _PREFIX_URL = "{prefix_url}"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-# Variables that shells reserve: an env that changed one would break the shell that sources its script.
+# Variables that shells reserve: changing one would break the shell that sources the script.
 _SHELL_OWN = {
     "linux": frozenset(
         {"IFS", "PS1", "PS2", "PS4", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID"}
@@ -37,15 +37,15 @@ _SHELL_OWN = {
 
 
 def same(text: str, platform: str) -> str:
-    """Normalise a name or list entry for comparison on the platform."""
+    """Normalize a name or list entry for comparison on the platform."""
     return text.upper() if platform == "windows" else text
 
 
 def expand(changes: Sequence[EnvChange], prefix: str, cache: str = "") -> tuple[EnvChange, ...]:
     """Replace `{prefix}` and `{prefix_url}` in the values of the changes.
 
-    The prefix is inserted as given, in the platform's spelling; Windows values use backslashes. Its URL is
-    percent-encoded. A `cache` replaces the prefix's own cache folder.
+    The prefix is inserted as given, with backslashes on Windows. Its URL is percent-encoded. A `cache`
+    replaces the prefix's own cache folder.
     """
     from msgspec.structs import (
         replace,
@@ -62,7 +62,7 @@ def expand(changes: Sequence[EnvChange], prefix: str, cache: str = "") -> tuple[
 
 
 def below_cache(value: str, prefix: str) -> str | None:
-    """Return the part of a path below the prefix's cache folder; None if it is elsewhere."""
+    """Return the part of a path below the prefix's cache folder, or None if the path is elsewhere."""
     rest = value.removeprefix(f"{prefix}/cache")
     return rest if rest != value and rest[:1] in ("", "/") else None
 
@@ -77,8 +77,8 @@ def apply(
 ) -> dict[str, str]:
     """Apply the changes in order to a copy of `environ`.
 
-    A prepended entry comes first, and an existing copy is removed. Empty entries, which would mean the
-    current folder on Linux, are dropped. Names keep their spelling in `environ`.
+    A prepended entry comes first, and existing copies are removed. Empty entries, which stand for the current
+    folder on Linux, are dropped. Names keep their spelling in `environ`.
     """
     after = dict(environ)
     spelling = {same(name, platform): name for name in after}
@@ -97,13 +97,13 @@ def apply(
 def _without(value: str, entry: str, platform: str) -> list[str]:
     unwanted = same(entry, platform)
     rest = [other for other in value.split(SEPARATORS[platform]) if same(other, platform) != unwanted]
-    # On Windows, a list of only empty entries is an empty list: they mean nothing, and cmd cannot detect
+    # On Windows, a list of only empty entries counts as empty: they have no meaning, and cmd cannot detect
     # them.
     return rest if value and (platform != "windows" or any(rest)) else []
 
 
 def names(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[str, ...]:
-    """List the names that the changes affect, each once, in order."""
+    """List the names that the changes affect, without duplicates, in order."""
     found: dict[str, str] = {}
     for change in changes:
         found.setdefault(same(change.name, platform), change.name)
@@ -111,16 +111,16 @@ def names(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[str, .
 
 
 def entries(changes: Sequence[EnvChange], name: str, platform: str = "linux") -> tuple[str, ...]:
-    """List the entries prepended to `name`, in order; empty if `name` changes in any other way.
+    """List the entries prepended to `name`, in order, or () if `name` also changes in another way.
 
-    Such a list is undone entry by entry, which keeps entries added by the user.
+    Such a list is undone entry by entry, which keeps entries that the user has added.
     """
     own = [change for change in changes if same(change.name, platform) == same(name, platform)]
     return tuple(c.value for c in own) if all(c.action == "prepend" for c in own) else ()
 
 
 def reduced(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[EnvChange, ...]:
-    """Simplify changes so that each variable is set or unset once, or only prepended to."""
+    """Simplify changes so that each variable is either set once, unset once, or only prepended to."""
     from rocenv.core.model import EnvChange  # imported late, as above
 
     after = apply(changes, {}, platform)
@@ -144,27 +144,27 @@ def leftovers(
 
 
 def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None:
-    """Raise DataError for a change that a shell cannot apply, or that would be run as code."""
+    """Raise DataError for a change that a shell cannot apply or would run as code."""
     for change in changes:
         name = same(change.name, platform)
         if not _NAME.fullmatch(name) or name in _SHELL_OWN[platform] or name.startswith("_ROCENV"):
-            raise DataError(f"`{change.name}` is not a valid variable for an env")
+            raise DataError(f"an env cannot change the variable `{change.name}`")
         if "\0" in change.value:
             raise DataError(f"the value of `{change.name}` contains a NUL character")
-        # A `%` in a URL is safe: URLs are not list entries, and no program is started with one.
+        # A `%` in a URL is safe, because URLs are neither list entries nor arguments of programs.
         is_address = change.action == "set" and change.value.startswith("file:")
         text = change.value.replace("%", "") if is_address else change.value
         if platform == "windows" and (found := against_cmd(text)):
-            raise DataError(f"the value of `{change.name}` contains {found}, which cmd cannot represent")
+            raise DataError(f"the value of `{change.name}` contains {found}, which cmd does not support")
         if change.action == "prepend" and (not change.value or SEPARATORS[platform] in change.value):
-            raise DataError(f"cannot prepend `{change.value}` to `{change.name}`: it must be one entry")
+            raise DataError(f"cannot prepend `{change.value}` to `{change.name}`: it is not a single entry")
 
 
 def against_cmd(text: str) -> str:
-    """Find a character that no batch file can pass safely through every stage of cmd's parsing; "" = none.
+    """Describe the first character that is unsafe in a batch file even within quotes, or return "".
 
-    Within quotes, cmd takes `&`, `|`, `<`, `>` and parentheses literally. A quote ends that; each `call`
-    expands a `%` again and doubles a `^`; delayed expansion, which many scripts enable, removes a `!`.
+    Within quotes, cmd takes `&`, `|`, `<`, `>` and parentheses literally. But a quote ends that, each `call`
+    expands a `%` again and doubles a `^`, and delayed expansion, which many scripts enable, removes a `!`.
 
     Source: "How does the Windows Command Interpreter (CMD.EXE) parse scripts?", Stack Overflow 4094699
     """
@@ -177,7 +177,7 @@ def against_cmd(text: str) -> str:
 
 
 def lines(changes: Sequence[EnvChange], platform: str = "linux") -> Iterator[str]:
-    """Yield each variable's change as people would write it: `PATH=/env/bin:$PATH`, `unset X`."""
+    """Yield the change of each variable in a readable form: `PATH=/env/bin:$PATH`, `unset X`."""
     after = apply(changes, {}, platform)
     for name in names(changes, platform):
         if name not in after:

@@ -1,7 +1,7 @@
-"""The input for rendering scripts and hooks, and placeholders in resource files.
+"""The input for rendering scripts and hooks, and the placeholders in resource files.
 
-Scripts are files in `shells/resources` that people can read and shells can check. `__NAME__` is a
-placeholder; lines that start with `##` are for maintainers and are removed.
+Scripts are files in `shells/resources`, so that people can read them and linters can check them. `__NAME__`
+is a placeholder; lines that start with `##` are comments for maintainers and are removed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import EnvChange, Lock
 
-# Written last by `create`, so it marks an env as complete.
+# `create` writes this file last, so it marks an env as complete.
 MARKER = (".rocenv", "record.json")
-# Folders in an env whose content belongs to its users; an image contains none of it.
+# Folders in an env whose contents belong to its users, so images do not include them.
 OF_USERS = ("cache", "logs")
 EXECUTED_STATUS = 33
 RESOURCES = Path(__file__).parent / "shells" / "resources"
@@ -38,34 +38,34 @@ class Env:
     name: str
     prefix: str
     platform: str
-    # `{prefix}` in values is replaced; each variable is set or unset once, or only prepended to.
+    # From `reduced`, with `{prefix}` already replaced in values.
     changes: tuple[EnvChange, ...]
-    watched: tuple[str, ...]  # variables to report if they are set, although the env does not change them
+    watched: tuple[str, ...]  # other variables to report if they are set
 
     @property
     def ident(self) -> str:
-        """An identifier of letters and digits, unique among the envs in a shell."""
+        """An identifier of letters and digits that is unique among the envs in a shell."""
         return ident(self.prefix)
 
     def cached(self, change: EnvChange) -> str | None:
-        """Return a value's path below the cache folder, which the user can choose; None = another."""
+        """Return a value's path below the cache folder, which users can move, or None if it is elsewhere."""
         if self.platform != "linux" or change.action != "set":
             return None
         return rules.below_cache(change.value, self.prefix)
 
     @property
     def caches(self) -> dict[str, str]:
-        """Variables for cache folders, and their paths below the common cache folder."""
+        """Variables for cache folders -> their paths below the common cache folder."""
         return {each.name: rest for each in self.changes if (rest := self.cached(each)) is not None}
 
     @property
     def label(self) -> str:
-        """The name, safe to show in a prompt or comment."""
+        """The name in a form that is safe in prompts and comments."""
         return label(self.name)
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The variables that the env changes, each once."""
+        """The variables that the env changes, without duplicates."""
         return rules.names(self.changes, self.platform)
 
     @property
@@ -75,7 +75,7 @@ class Env:
 
     @property
     def lists(self) -> dict[str, tuple[str, ...]]:
-        """Variables that the env only prepends entries to."""
+        """Variables that the env only prepends to -> the entries."""
         found = {name: rules.entries(self.changes, name, self.platform) for name in self.changed}
         return {name: entries for name, entries in found.items() if entries}
 
@@ -85,7 +85,7 @@ class Env:
 
     @property
     def marker(self) -> str:
-        """A file that exists if and only if the env does."""
+        """The path of a file that exists if and only if the env does."""
         return self.path(*MARKER)
 
     @property
@@ -101,10 +101,10 @@ class Env:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What an exporter needs to know besides the env."""
+    """The input for exporters besides the env."""
 
-    base: str = ""  # container image of the distribution on which the env was made
-    has_loader: bool = False  # programs start through the env's own dynamic loader
+    base: str = ""  # container image of the distribution on which the env was created
+    has_loader: bool = False  # whether programs start through the env's own dynamic loader
     folders: tuple[str, ...] = ()  # folders outside the env that it needs
     image: str = ""  # path of the image file
 
@@ -119,23 +119,23 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """Code for a shell's start-up file, and how to install it."""
+    """Code for a shell's startup file, and how to install it."""
 
-    file: str  # the start-up file, as users would type it
-    line: str  # the line to add to it
+    file: str  # the startup file, as users would type it
+    line: str  # the line to add to the file
     render: Callable[[Place], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """A shell's activation support."""
+    """Support for activating envs in a shell."""
 
     file_name: str  # of the script in the prefix
     platforms: tuple[str, ...]  # platforms whose envs it can activate, as in `Lock.platform`
-    quote: Callable[[str], str]  # quotes text as one literal word
-    source: Callable[[str], str]  # returns the command that sources the script at this path
+    quote: Callable[[str], str]  # quotes text as a single literal word
+    source: Callable[[str], str]  # returns the command that sources the script at a path
     files: Callable[[Env], Mapping[str, str]]  # path relative to the prefix -> text
-    encode: Callable[[str], bytes] = os.fsencode  # keeps paths that are not UTF-8
+    encode: Callable[[str], bytes] = os.fsencode  # preserves paths that are not UTF-8
     hook: Hook | None = None
 
 
@@ -155,37 +155,37 @@ def copied(name: str, made_for: str) -> str:
 
 
 def changes_for_user(lock: Lock, prefix: str, environ: Mapping[str, str]) -> tuple[EnvChange, ...]:
-    """Expand an env's changes; if the user cannot write to the env, caches are in the user's own folder."""
+    """Expand an env's changes; caches are in the user's own folder if the env is not writable."""
     return rules.expand(lock.environment, prefix, users_cache(lock.platform, prefix, environ))
 
 
 def users_cache(platform: str, prefix: str, environ: Mapping[str, str]) -> str:
-    """Return this user's cache folder if the user cannot write to the env's; "" otherwise.
+    """Return the user's own cache folder if the env's cache is not writable, otherwise "".
 
-    Images contain no `cache`, because a FUSE filesystem may report everything as writable.
+    Images do not contain `cache`, because a FUSE filesystem may report everything as writable.
     """
     if platform != "linux" or os.access(f"{prefix}/cache", os.W_OK):
         return ""
     base, own = environ.get("XDG_CACHE_HOME", ""), f"/rocenv/{ident(prefix)}"
     if not base.startswith("/"):
         base = f"{environ.get('HOME', '')}/.cache"
-    return base if base.endswith(own) else base + own  # it ends so while the env is active
+    return base if base.endswith(own) else base + own  # while the env is active, `base` includes `own`
 
 
 def fill(resource: str, words: Mapping[str, str]) -> str:
-    """Fill a resource file's placeholders."""
+    """Fill in the placeholders of a resource file."""
     return fill_script(resource_text(resource), words)
 
 
 def resource_text(resource: str) -> str:
-    """Read a resource file without its comments for maintainers.
+    """Read a resource file without the comments for maintainers.
 
-    bash and fish spend most of the sourcing time on reading the script, so indentation is removed for them.
+    bash and fish spend most of the sourcing time reading the script, so indentation is removed for them.
     """
     text = _NOTE.sub("", (RESOURCES / resource).read_text(encoding="utf-8"))
     return _INDENTATION.sub("", text) if resource.endswith((".sh", ".fish")) else text
 
 
 def label(name: str) -> str:
-    """Replace characters that some shell would expand in a prompt with `?`."""
+    """Replace characters that a shell might expand in a prompt with `?`."""
     return "".join(c if c.isalnum() or c in _SHOWN_AS_IS else "?" for c in name)

@@ -1,9 +1,9 @@
 """Start programs through the prefix's own dynamic loader.
 
-A set that needs a newer C library than the system has includes one. A program can use it only if the matching
-loader starts the program: `LD_LIBRARY_PATH` would combine the system's loader with a foreign C library and
-break every program. Child processes use the system's loader, unless they are started through the wrappers in
-the prefix's `bin`.
+A set that needs a newer C library than the system's includes its own. A program can use it only if the
+matching loader starts the program: `LD_LIBRARY_PATH` would combine the system's loader with a different C
+library, which breaks every program. Child processes use the system's loader, unless they are started through
+the wrappers in the prefix's `bin`.
 
 Source: ld.so(8)
 """
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.prefix import Prefix
 
-# The second line of every wrapper and starter, by which they recognise each other. It is defined here so that
-# `rocenv run` doesn't import every shell.
+# Part of the second line of every wrapper and start script, by which they recognize each other. It is defined
+# here so that `rocenv run` does not import every shell.
 MARK = "rocenv-wrapper"
 
 _HEAD_BYTES = 4096
@@ -41,10 +41,10 @@ _INTERP = 3  # p_type of the segment that specifies the program's loader. Source
 
 
 class CommandNotFound(RocenvError):
-    """A command does not exist; shells use the same exit code.
+    """A command does not exist; the exit code is the one that shells use.
 
     Attributes:
-        name: The missing command as typed; "" for a script's interpreter.
+        name: The missing command as typed, or "" if the interpreter of a script is missing.
     """
 
     code = "command-not-found"
@@ -56,7 +56,7 @@ class CommandNotFound(RocenvError):
 
 
 class CommandNotExecutable(RocenvError):
-    """A command exists but cannot be executed; shells use the same exit code."""
+    """A command exists but cannot be executed; the exit code is the one that shells use."""
 
     code = "command-not-executable"
     exit_code = 126
@@ -64,8 +64,8 @@ class CommandNotExecutable(RocenvError):
 
 @dataclass(frozen=True, slots=True)
 class _Elf:
-    kind: bytes  # word size, byte order and machine
-    loader: str  # name of the loader it requests; "" = static
+    kind: bytes  # word size, byte order, and machine
+    loader: str  # name of the loader that it requests, or "" if it is static
 
 
 def argv_in(
@@ -76,7 +76,7 @@ def argv_in(
     Raises:
         CommandNotFound: The command or its interpreter does not exist.
         CommandNotExecutable: The command is a folder, is not executable, or is nested in too many scripts.
-        RocenvError: A library folder cannot be passed to the loader.
+        RocenvError: The path of a library folder contains a separator of the loader.
     """
     if not record.loader:
         return (find_program(argv[0], environ), *argv[1:])
@@ -89,21 +89,21 @@ def loader_argv(
 ) -> list[str]:
     """Build a command line that runs `argv` with the prefix's libraries; its first word is a path.
 
-    A program that requests a loader of the same name, for the same machine, runs through `loader` under the
-    path it was found at, because Python locates its venv by that path. The same applies to a script's
-    interpreter, even through `#!/usr/bin/env`; rocenv asks a Python shim which Python it runs. The command
-    lines of all other programs (static, for a different C library, setuid) are unchanged.
+    A program that requests a loader of the same name for the same machine runs through `loader`, with the
+    path where it was found, because Python locates its venv by that path. The same applies to the interpreter
+    of a script, even through `#!/usr/bin/env`; a Python shim is run to find out which Python it starts. The
+    command lines of all other programs (static, setuid, or for a different C library) are unchanged.
 
     Args:
         argv: A command as typed, at least one word.
-        environ: Provides `PATH`, and `LD_LIBRARY_PATH`, which is searched after our libraries.
+        environ: Contains `PATH`, and `LD_LIBRARY_PATH`, which is searched after the prefix's libraries.
         loader: The prefix's dynamic loader.
         library_dirs: The prefix's library folders.
 
     Raises:
         CommandNotFound: The command or its interpreter does not exist.
         CommandNotExecutable: The command is a folder, is not executable, or is nested in too many scripts.
-        RocenvError: A library folder cannot be passed to the loader.
+        RocenvError: The path of a library folder contains a separator of the loader.
     """
     own = _library_path(library_dirs)
     start = [str(loader), "--library-path", ":".join(filter(None, [own, environ.get("LD_LIBRARY_PATH")]))]
@@ -126,7 +126,7 @@ def loader_argv(
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str:
-    """Find a command as a shell does; the result contains a slash, or on Windows a slash or backslash.
+    """Find a command as a shell does, and return a path that contains a slash (or backslash on Windows).
 
     Raises:
         CommandNotFound: The command does not exist.
@@ -191,7 +191,7 @@ def _read_head(path: str) -> bytes:
 
 
 def _read_elf(path: str) -> _Elf | None:
-    """Read an ELF file's class, machine and loader; None if it is not ELF. Source: elf(5)."""
+    """Read the class, machine, and loader of an ELF file, or return None for others. Source: elf(5)."""
     head = _read_head(path)
     if len(head) < 64 or head[:4] != b"\x7fELF" or head[4] != 2:
         return None  # ROCm supports only 64-bit machines
@@ -211,7 +211,7 @@ def _read_elf(path: str) -> _Elf | None:
 
 
 def _python_behind(path: str, environ: Mapping[str, str]) -> str:
-    """Ask a version manager's shim for the Python that it would start; "" if it is not a shim."""
+    """Run a version manager's shim to find the Python that it starts, or return "" if it is not a shim."""
     if not _PYTHON.fullmatch(os.path.basename(path)):
         return ""
     from rocenv.system import process  # imported late, because most programs are not shims
@@ -219,24 +219,24 @@ def _python_behind(path: str, environ: Mapping[str, str]) -> str:
     asked = [path, "-c", "import sys; print(sys.executable)"]
     answer = process.run(asked, environ=environ, timeout_s=30)
     python = os.fsdecode(answer.stdout).strip()
-    # A failing shim is started unchanged and reports its own error.
+    # A failing shim runs unchanged, and reports its own error.
     return python if answer.ok and os.access(python, os.X_OK) else ""
 
 
 def _through_interpreter(argv: list[str], head: bytes, environ: Mapping[str, str]) -> list[str]:
-    """Build the command line that the kernel would run for a script; resolve simple uses of `env`."""
+    """Build the command line that the kernel would run for a script, and resolve simple uses of `env`."""
     line = os.fsdecode(head[2:].split(b"\n", 1)[0]).strip(" \t\r")
     interpreter, _, argument = line.partition(" ") if " " in line else line.partition("\t")
     argument = argument.strip(" \t")
     if os.path.basename(interpreter) == "env" and (words := _env_words(argument)):
         return [find_program(words[0], environ), *words[1:], *argv]
     if not os.path.isfile(interpreter):
-        raise CommandNotFound(f"`{argv[0]}` needs the interpreter `{interpreter}`, which does not exist")
+        raise CommandNotFound(f"`{argv[0]}` requires the interpreter `{interpreter}`, which does not exist")
     return [interpreter, *([argument] if argument else []), *argv]
 
 
 def _env_words(argument: str) -> list[str]:
-    """Split the command that `env` would run; empty if `env` does more than look up a command."""
+    """Split the command that `env` would run into words, or return [] if `env` has other options."""
     if argument.startswith("-S"):
         words = shlex.split(argument[2:])
     elif argument.startswith("--split-string="):

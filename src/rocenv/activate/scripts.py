@@ -28,17 +28,17 @@ def activation_script(
 ) -> str:
     """Render the script that activates the env when `shell` sources it.
 
-    Sourcing it has the effect of `changes.apply`, and deactivating restores a previously active env.
-    If the env is already active, sourcing it first deactivates the env and any env activated on top of it.
+    Sourcing it has the effect of `changes.apply`, and deactivating the env restores the previous environment.
+    If the env is already active, the script first deactivates it and any env activated on top of it.
 
     Args:
         name: The env's name, shown in the prompt.
         prefix: Absolute path of the env, which need not exist on this machine.
-        changes: Their values may contain `{prefix}`.
-        watched: Variables to report if the machine sets them, in addition to the changed ones.
+        changes: The changes; their values may contain `{prefix}`.
+        watched: Other variables to report if they are set on the machine.
         shell: A name in `SHELLS`.
         platform: A platform that the shell supports.
-        cache: A cache folder to use instead of the env's own; without it, some shells choose one.
+        cache: A cache folder to use instead of the env's own; without it, some scripts find a writable one.
 
     Raises:
         PrefixError: The prefix cannot be used in a list of paths or in a script.
@@ -52,9 +52,9 @@ def activation_script(
 def activation_files(
     name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str], platform: str
 ) -> dict[str, bytes]:
-    """Render the scripts for all of a platform's shells, and the files they need.
+    """Render the scripts for all shells of a platform, and the files that they need.
 
-    Keys are paths relative to the prefix. Raises as `activation_script` does.
+    Keys are paths relative to the prefix. Raises the same errors as `activation_script`.
     """
     env = env_at(name, prefix, changes, watched, platform)
     found: dict[str, bytes] = {}
@@ -71,7 +71,7 @@ def write_activation(
     watched: Sequence[str] = (),
     platform: str = "linux",
 ) -> tuple[Path, ...]:
-    """Write the scripts of the platform's shells, each atomically; return their paths.
+    """Write the scripts for all shells of a platform, each atomically, and return their paths.
 
     The scripts are not executable, because they must be sourced.
     """
@@ -104,7 +104,7 @@ def env_at(
 
 
 def require_listable(prefix: str, platform: str = "linux") -> None:
-    """Raise PrefixError for a path that cannot be an entry of `PATH` or appear in scripts."""
+    """Raise PrefixError for a path that cannot be an entry of `PATH` or part of a script."""
     separator = SEPARATORS[platform]
     if separator in prefix:
         raise unusable(prefix, f"`{separator}` separates the entries of PATH")
@@ -117,10 +117,10 @@ def require_listable(prefix: str, platform: str = "linux") -> None:
 def unusable(prefix: str, reason: str) -> PrefixError:
     """Return the error for a path at which an env would not work."""
     return PrefixError(
-        f"an env cannot be at `{repr(prefix)[1:-1]}`: {reason}",
+        f"an env at `{repr(prefix)[1:-1]}` would not work: {reason}",
         hints=(
             "set ROCENV_HOME to a different folder",
-            "or choose another name for the env, if the name is the problem",
+            "or choose a different name for the env, if the name is the problem",
         ),
         code="prefix-unusable",
     )

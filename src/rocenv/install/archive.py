@@ -39,13 +39,14 @@ _DAMAGE = (
 
 
 def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
-    """Unpack a zip or 7z archive; all names are checked before writing. Modes and empty folders are dropped.
+    """Unpack a zip or 7z archive after checking all names. Modes and empty folders are dropped.
 
     If an external program has to unpack the archive, it uses `work`, which is created and removed.
 
     Raises:
-        ArchiveError: The file has a different type, is damaged or encrypted, is a bomb, or needs a missing
-          program; or a member has an unsafe name, duplicates another under Windows' rules, or is a link.
+        ArchiveError: The file has a different type, is damaged, encrypted or a bomb, or requires a program
+          that is not installed; or a member has an unsafe name, has the same name as another under Windows'
+          rules, or is a link.
         PrefixError: A path would be longer than Windows allows.
     """
     with path.open("rb") as stream:
@@ -63,7 +64,7 @@ def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
 
 
 def what_it_is(head: bytes) -> str:
-    """Describe a file with an unexpected type by its first bytes."""
+    """Describe a file of an unexpected type by its first bytes."""
     if not head:
         return "empty"
     plain = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
@@ -87,7 +88,7 @@ def _unpack_zip(path: Path, tree: Tree) -> None:
         raise ArchiveError(f"damaged zip archive: {error}") from error
     with archive:
         for info in archive.infolist():
-            # `filename` is cut off at a NUL; this is the name in the archive.
+            # `filename` ends at the first NUL; this is the full name in the archive.
             if not info.orig_filename.endswith(("/", "\\")):
                 members.append((tree.claim(info.orig_filename), info))
             _require_readable(info)
@@ -105,7 +106,7 @@ def _require_readable(info: zipfile.ZipInfo) -> None:
 
 
 def _zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Yield a member's bytes. The caller writes them, because write errors do not indicate damage."""
+    """Yield a member's bytes. The caller writes them, so that write errors are not reported as damage."""
     name = shown(info.orig_filename)
     try:
         with archive.open(info) as source:

@@ -1,4 +1,4 @@
-"""Build a prefix from a lock: download and verify everything, place it, and write the record last."""
+"""Build a prefix from a lock: download and verify everything, install it, and write the record last."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from rocenv.core.model import Lock
     from rocenv.home import Home
 
-# The loader splits `--library-path` at `;`, as at `:`, and replaces the other tokens. Source: ld.so(8)
+# The loader splits `--library-path` at `;` as well as `:`, and expands the other tokens. Source: ld.so(8)
 _LOADER_SYNTAX = re.compile(r";|\$\{?(?:ORIGIN|LIB|PLATFORM)\}?")
 
 
 def build(name: str, lock: Lock, context: Context) -> Record:
     """Create the env `name` from a plan or lock, and return its record.
 
-    The prefix is not touched until every file in the lock is downloaded and verified. If interrupted, the env
-    is incomplete, and the same call completes it; downloads and unpacked packages are kept.
+    The prefix is not changed until every file in the lock is downloaded and verified. If this is interrupted,
+    the env is incomplete, and the same call completes it; downloads and unpacked packages are kept.
 
     Raises:
         PrefixError: The env already exists, or rocenv did not create the folder.
-        RocenvError: As from `ensure_available`.
+        RocenvError: See `ensure_available`.
     """
     home = context.home
     prefix = Prefix(home.envs / name)
@@ -66,7 +66,7 @@ def build(name: str, lock: Lock, context: Context) -> Record:
 
 @contextlib.contextmanager
 def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[None]:
-    """Hold the envs' locks and, with `uses_store`, keep `gc` from changing the store.
+    """Hold the locks of envs and, with `uses_store`, keep `gc` from changing the store.
 
     Raises:
         PrefixError: The home belongs to another user (see `Home.require_own`), or a disk error occurred.
@@ -77,18 +77,18 @@ def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[No
         stack.enter_context(storage_errors(home.path))
         if uses_store:
             stack.enter_context(locked(home.in_use, shared=True, waiting="waiting for `rocenv gc` to finish"))
-        for path in sorted(locks):  # sorted, so that processes that need the same locks never deadlock
+        for path in sorted(locks):  # sorted, so that processes that need the same locks cannot deadlock
             waiting = f"waiting for another rocenv process that is using env `{locks[path]}`"
             stack.enter_context(locked(path, waiting=waiting))
         yield
 
 
 def require_place(prefix: Prefix, context: Context) -> None:
-    """Raise PrefixError, before any download, if an env could not be created or used at this path."""
+    """Raise PrefixError if an env cannot be created or used at this path, before anything is downloaded."""
     require_listable(str(prefix.path), "windows" if WINDOWS else "linux")
     found = None if WINDOWS else _LOADER_SYNTAX.search(str(prefix.path))
     if found:
-        does = "splits paths at" if found[0] == ";" else "replaces"
+        does = "splits paths at" if found[0] == ";" else "expands"
         raise unusable(str(prefix.path), f"the dynamic loader {does} `{found[0]}`")
     context.require_home()
     require_free(prefix)
@@ -103,7 +103,7 @@ def require_free(prefix: Prefix) -> None:
                 f"env `{prefix.name}` already exists",
                 hints=(
                     f"choose a different name: `{prefix.free_name()}`",
-                    f"or install a newer set in it: `rocenv upgrade {shell_join(prefix.name)}`",
+                    f"or upgrade it to a newer set: `rocenv upgrade {shell_join(prefix.name)}`",
                     f"or remove it: `rocenv remove {shell_join(prefix.name)}`",
                 ),
                 code="env-exists",

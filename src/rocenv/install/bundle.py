@@ -1,16 +1,16 @@
 """Read bundles: plain tar files with locks and all their files, for machines without a network.
 
-    MANIFEST.json           the envs, and every other member with its sha256 and size
+    MANIFEST.json           the envs, and the sha256 and size of every other member
     artifacts/SHA256        packages and wheels
-    data.json               the rows of rocenv's data behind the locks; for people, never read by rocenv
-    indices/…               signed package indices, which show where the packages come from
-    kernels/KEY/…           compiled kernels of an env's app
+    data.json               the rows of rocenv's data for the locks; human-readable, never read by rocenv
+    indices/…               signed package indexes, which prove the origin of the packages
+    kernels/KEY/…           compiled kernels for an env's app
     locks/SHA256.lock       the locks of the envs
     pythons/KEY.tar.gz      interpreters for wheels
 
-A bundle can come from anyone, so `tarfile` never reads it: that would load extended headers of any size into
-memory. `open_bundle` walks over the headers, accepts only plain files that the manifest lists, each once, and
-remembers where they start. Every member is hashed when it is used, and nothing is unpacked twice.
+A bundle can come from anyone, so it is not read with `tarfile`, which would load extended headers of any size
+into memory. `open_bundle` reads the headers, accepts only plain files that the manifest lists, each only
+once, and remembers where they start. Each member is hashed when it is used, and no member is unpacked twice.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 BUNDLE_SCHEMA = 1
 MANIFEST = "MANIFEST.json"
-_MOST_MANIFEST_BYTES = 4 << 20
-_LONGEST_NAME = 200
-_MOST_MEMBERS = 20_000  # an env has about 100
+_MAX_MANIFEST_BYTES = 4 << 20
+_MAX_NAME = 200
+_MAX_MEMBERS = 20_000  # an env has about 100
 _BLOCK = tarfile.BLOCKSIZE
 _MAGIC = b"ustar"
 _COMPRESSED = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"\xfd7zXZ": "unxz"}
@@ -60,7 +60,7 @@ _MEMBER = re.compile(
 
 
 class Member(Value, frozen=True, kw_only=True):
-    """What the manifest says about a member."""
+    """A member's entry in the manifest."""
 
     sha256: str
     size_bytes: int
@@ -76,7 +76,7 @@ class Manifest(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """A bundle whose members are all where the manifest says; their contents are not checked yet."""
+    """A bundle that contains all members in its manifest; their contents are not verified yet."""
 
     path: Path
     manifest: Manifest
@@ -84,36 +84,36 @@ class Bundle:
 
     @property
     def extras(self) -> list[str]:
-        """Its interpreters and kernels, for people."""
+        """Descriptions of its interpreters and kernels."""
         names = (each.removesuffix(".tar.gz") for each in self.sections if each.startswith("pythons/"))
         kernels = sum(each.startswith("kernels/") and each.endswith("/kernel") for each in self.sections)
         return [*(each.partition("/")[2] for each in names), *([f"{kernels} GPU kernels"] if kernels else [])]
 
-    def content(self, member: str, most_bytes: int) -> bytes:
-        """Read a small member, and check its hash.
+    def content(self, member: str, max_bytes: int) -> bytes:
+        """Read a small member, and verify its hash.
 
         Raises:
-            DataError: It is missing, too large, or was changed.
+            DataError: The member is missing or too large, or has changed.
         """
         known = self.manifest.files.get(member)
         if known is None:
             raise bundle_error(self.path, f"it does not contain `{member}`")
-        if known.size_bytes > most_bytes:
+        if known.size_bytes > max_bytes:
             raise bundle_error(self.path, f"`{member}` in it is too large")
         content = b"".join(self._chunks(member))
         if hashlib.sha256(content).hexdigest() != known.sha256:
-            raise bundle_error(self.path, f"`{member}` in it was changed")
+            raise bundle_error(self.path, f"`{member}` in it has changed")
         return content
 
     def copy(self, member: str, target: Path) -> str:
-        """Copy a member into a new file, and return its hash; raise DataError if it was changed."""
+        """Copy a member into a new file, and return its hash; raise DataError if the member has changed."""
         digest = hashlib.sha256()
         with target.open("xb") as out:
             for data in self._chunks(member):
                 digest.update(data)
                 out.write(data)
         if digest.hexdigest() != self.manifest.files[member].sha256:
-            raise bundle_error(self.path, f"`{member}` in it was changed")
+            raise bundle_error(self.path, f"`{member}` in it has changed")
         return digest.hexdigest()
 
     def _chunks(self, member: str) -> Iterator[bytes]:
@@ -126,42 +126,43 @@ class Bundle:
                 yield data
 
     def lock(self, name: str) -> Lock:
-        """Read an env's lock; a bundle with a single lock returns it for every name.
+        """Read the lock of an env; if there is only one lock, return it for any name.
 
         Raises:
-            RocenvError: The bundle has several locks, but none with that name.
+            RocenvError: The bundle contains several locks, but not for this name.
             DataError: The lock is damaged or unsafe.
         """
         envs = self.manifest.envs
         if name not in envs and len(envs) != 1:
             raise RocenvError(
-                f"the bundle `{self.path}` has no env `{name}`; it has {joined(list(envs), 20) or 'none'}",
-                hints=("give the new env one of these names; `rocenv rename` can change it afterwards",),
+                f"the bundle `{self.path}` does not contain an env `{name}`, only "
+                f"{joined(list(envs), 20) or 'files without envs'}",
+                hints=("use one of these names for the new env; `rocenv rename` can change it later",),
                 code="bundle-without-env",
             )
         member = envs.get(name) or next(iter(envs.values()))
         return parse_lock(self.content(member, MAX_LOCK_BYTES), f"{self.path}:{member}")
 
     def artifacts(self, lock: Lock) -> dict[str, Section]:
-        """Locate a lock's files: sha256 -> location; raise DataError for a missing or changed one."""
+        """Locate the files of a lock: sha256 -> location; raise DataError if one is missing or changed."""
         files = {each: artifact_member(each) for each in lock.artifacts if each.kind != "folder"}
         missing = [f"`{each.name} {each.version}`" for each in files if files[each] not in self.sections]
         if missing:
             raise bundle_error(self.path, f"it does not contain {joined(missing, 5)}")
         for each, member in files.items():
             if self.sections[member].size_bytes != each.size_bytes:
-                what = f"`{each.name} {each.version}` in it was changed: its size differs"
+                what = f"`{each.name} {each.version}` in it has changed: its size is different"
                 raise bundle_error(self.path, what)
         return {each.sha256: self.sections[member] for each, member in files.items()}
 
 
 def proven_files(bundle: Bundle, lock: Lock, context: Context) -> frozenset[str]:
-    """Find a lock's packages that the bundle's signed indices list, by hash.
+    """Return the hashes of a lock's packages that are in the bundle's signed indexes.
 
-    A key that this machine trusts must have signed them; a note explains any failure.
+    The indexes must be signed by a key that this machine trusts; a note explains any failure.
 
     Raises:
-        DataError: An index was changed.
+        DataError: An index has changed.
     """
     indices: dict[str, list[str]] = {}
     for member in bundle.sections:
@@ -172,8 +173,8 @@ def proven_files(bundle: Bundle, lock: Lock, context: Context) -> frozenset[str]
     found: set[str] = set()
     for folder, names in indices.items():
 
-        def read(name: str, most_bytes: int, folder: str = folder) -> bytes:
-            return bundle.content(f"{folder}/{name}", most_bytes)
+        def read(name: str, max_bytes: int, folder: str = folder) -> bytes:
+            return bundle.content(f"{folder}/{name}", max_bytes)
 
         repo = context.matrix.repos.get(folder.removeprefix("indices/").rpartition("+")[0])
         try:
@@ -184,10 +185,10 @@ def proven_files(bundle: Bundle, lock: Lock, context: Context) -> frozenset[str]
 
 
 def provide_python(bundle: Bundle, lock: Lock, context: Context) -> None:
-    """Install the bundle's Python into the home if a lock's wheels need one that this machine does not have.
+    """Install the bundle's Python into the home, if the wheels of a lock need it and it is not installed.
 
     Raises:
-        DataError: It was changed.
+        DataError: The interpreter in the bundle has changed.
         RocenvError: uv cannot install it.
     """
     version = next((series(part.python) for part in lock.components if part.python), "")
@@ -200,31 +201,31 @@ def provide_python(bundle: Bundle, lock: Lock, context: Context) -> None:
         find_python(version, dataclasses.replace(uv, offline=True))
     except RocenvError:
         key = member.removeprefix("pythons/").removesuffix(".tar.gz")
-        context.note(f"No Python {version} on this machine; installing {key} from the bundle")
+        context.note(f"Python {version} is not installed; installing {key} from the bundle")
         with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
             archive = Path(folder) / f"{key}.tar.gz"
             install_archive(key, archive, bundle.copy(member, archive), uv)
 
 
 def artifact_member(artifact: Artifact) -> str:
-    """Return the name of an artifact's member."""
+    """Return the name of the member that contains an artifact."""
     return f"artifacts/{artifact.sha256}"
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a file is a tar file, whatever its name.
+    """Whether a file is a tar file, regardless of its name.
 
     Raises:
-        DataError: It is compressed.
-        OSError: It cannot be read.
+        DataError: The file is compressed.
+        OSError: The file cannot be read.
     """
     with open_regular(path) as stream:
         head = stream.read(_BLOCK)
     if program := next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), ""):
-        # As a filter, because these programs refuse files without their own suffix.
+        # Use the program as a filter, because it rejects files without its own suffix.
         plain = path.with_suffix("") if path.suffix in _SUFFIXES else path.with_suffix(".plain.tar")
         raise DataError(
-            f"`{path}` is compressed, but rocenv reads bundles in place",
+            f"`{path}` is compressed, but rocenv reads only uncompressed bundles",
             hints=(f"decompress it first: `{program} < {shell_join(str(path))} > {shell_join(str(plain))}`",),
             code="bundle-damaged",
         )
@@ -232,22 +233,22 @@ def is_bundle(path: Path) -> bool:
 
 
 def open_bundle(path: Path) -> Bundle:
-    """Read a bundle's manifest and find its members, in bounded memory.
+    """Read the manifest of a bundle and find its members, using a limited amount of memory.
 
     Raises:
-        DataError: It is not a bundle, a newer rocenv wrote it, or a member is missing, truncated, unsafe, or
-            not in the manifest.
+        DataError: The file is not a bundle, or a newer rocenv wrote it, or a member is missing, truncated,
+            unsafe, or not in the manifest.
     """
     with reading(path), open_regular(path) as stream:
         found = _sections(path, stream)
         manifest = _manifest(path, stream, found.pop(MANIFEST))
     for name, known in manifest.files.items():
         if name.startswith("artifacts/"):
-            continue  # `Bundle.artifacts` knows their names
+            continue  # `Bundle.artifacts` reports these with the names of the packages
         if name not in found:
             raise bundle_error(path, f"it does not contain `{name}`")
         if found[name].size_bytes != known.size_bytes:
-            raise bundle_error(path, f"`{name}` in it was changed: its size differs")
+            raise bundle_error(path, f"`{name}` in it has changed: its size is different")
     for name in found:
         if name not in manifest.files:
             raise bundle_error(path, f"its manifest does not list `{name}`")
@@ -255,7 +256,7 @@ def open_bundle(path: Path) -> Bundle:
 
 
 def _sections(path: Path, stream: BufferedReader) -> dict[str, Section]:
-    """Find all members; only their headers are read."""
+    """Find all members by reading only their headers."""
     end = stream.seek(0, 2)
     found: dict[str, Section] = {}
     position = stream.seek(0)
@@ -263,8 +264,9 @@ def _sections(path: Path, stream: BufferedReader) -> dict[str, Section]:
         if not found and header[:100].rstrip(b"\0") != MANIFEST.encode():
             break
         name, size = _header(path, header)
-        if name in found or len(found) == _MOST_MEMBERS:
-            raise bundle_error(path, f"it has `{name}` twice" if name in found else "it has too many members")
+        if name in found or len(found) == _MAX_MEMBERS:
+            why = f"it contains `{name}` twice" if name in found else "it has too many members"
+            raise bundle_error(path, why)
         found[name] = Section(path, position + _BLOCK, size)
         position += _BLOCK + -(-size // _BLOCK) * _BLOCK
         if position > end:
@@ -273,7 +275,7 @@ def _sections(path: Path, stream: BufferedReader) -> dict[str, Section]:
     if MANIFEST not in found:
         raise DataError(
             f"`{path}` is a tar file, but not a bundle: it does not begin with `{MANIFEST}`",
-            hints=("`rocenv bundle` writes one",),
+            hints=("`rocenv bundle` writes bundles",),
             code="bundle-damaged",
         )
     if len(header) < _BLOCK:
@@ -282,20 +284,20 @@ def _sections(path: Path, stream: BufferedReader) -> dict[str, Section]:
 
 
 def _header(path: Path, header: bytes) -> tuple[str, int]:
-    """Read a member's name and size; raise DataError unless it can be a member of a bundle."""
+    """Read the name and size of a member; raise DataError unless it belongs in a bundle."""
     try:
         member = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
     except (tarfile.HeaderError, ValueError) as error:
         raise bundle_error(path, "it has a damaged header") from error
     if member.type not in _PLAIN or member.size < 0:
-        raise bundle_error(path, f"{member.name!r} in it is not a plain file")
+        raise bundle_error(path, f"{member.name!r} in it is not a regular file")
     if member.name != MANIFEST and _MEMBER.fullmatch(member.name) is None:
         raise bundle_error(path, f"{member.name!r} does not belong in a bundle")
     return member.name, member.size
 
 
 def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
-    if section.size_bytes > _MOST_MANIFEST_BYTES:
+    if section.size_bytes > _MAX_MANIFEST_BYTES:
         raise bundle_error(path, f"`{MANIFEST}` in it is too large")
     stream.seek(section.start)
     try:
@@ -305,17 +307,18 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
     if isinstance(schema, int) and schema > BUNDLE_SCHEMA:
         raise DataError(
-            f"a newer rocenv wrote the bundle `{path}` (schema {schema}; this version reads {BUNDLE_SCHEMA})",
+            f"the bundle `{path}` was written by a newer rocenv (schema {schema}; this version supports "
+            f"{BUNDLE_SCHEMA})",
             hints=("upgrade rocenv",),
         )
     if schema != BUNDLE_SCHEMA:
-        raise bundle_error(path, f"`{MANIFEST}` in it is not a bundle's")
+        raise bundle_error(path, f"`{MANIFEST}` in it is not the manifest of a bundle")
     try:
         manifest = from_plain(Manifest, plain, MANIFEST)
     except DataError as error:
         raise bundle_error(path, error.message) from error
-    if any(len(name) > _LONGEST_NAME or not name.isprintable() for name in manifest.envs):
-        raise bundle_error(path, "it has an env with a name that no env can have")
-    if any(len(name) > _LONGEST_NAME or _MEMBER.fullmatch(name) is None for name in manifest.files):
+    if any(len(name) > _MAX_NAME or not name.isprintable() for name in manifest.envs):
+        raise bundle_error(path, "it contains an invalid env name")
+    if any(len(name) > _MAX_NAME or _MEMBER.fullmatch(name) is None for name in manifest.files):
         raise bundle_error(path, "its manifest lists a file that does not belong in a bundle")
     return manifest

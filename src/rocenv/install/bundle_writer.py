@@ -1,7 +1,7 @@
-"""Write bundles, reproducibly: the same envs, from the same home, give the same bytes.
+"""Write bundles reproducibly: the same envs from the same home always produce a byte-identical file.
 
-Members are sorted by name, have no owner, and share one date. The manifest comes first, because the hashes of
-all files are known before the first byte is written; each file is hashed again while it is copied.
+Members are sorted by name, have no owner, and have the same date. The manifest comes first, because the
+hashes of all files are known before the first byte is written; each file is hashed again while being copied.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _END = bytes(2 * tarfile.BLOCKSIZE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A written bundle."""
+    """The result of writing a bundle."""
 
     sha256: str
     size_bytes: int
@@ -54,16 +54,16 @@ class Written:
 def write_bundle(
     output: Path, locks: Mapping[str, Lock], others: Mapping[str, bytes | Path], context: Context
 ) -> Written:
-    """Write the locks of envs and all their files, downloading what is missing; replace `output` at the end.
+    """Write the locks of envs with all their files, downloading missing files; replace `output` at the end.
 
     Args:
-        output: The bundle.
-        locks: The locks, by the name of the env.
-        others: Further members, by name.
+        output: The path of the bundle.
+        locks: Env name -> lock.
+        others: Other members: name -> content.
         context: The cache and the network.
 
     Raises:
-        FetchError: A file is not in the cache, and cannot be downloaded.
+        FetchError: A file is not in the cache and cannot be downloaded.
         PrefixError: The disk is full.
         RocenvError: `output` cannot be written.
     """
@@ -95,9 +95,9 @@ def write_bundle(
 
         def again(sha256: str) -> None:
             if sha256 not in artifacts:
-                raise RocenvError("a file changed while rocenv read it", hints=("run the command again",))
+                raise RocenvError("a file changed while being read", hints=("run the command again",))
             paths[sha256].unlink(missing_ok=True)
-            context.note(f"the cached file of {artifacts[sha256].name} is damaged; downloading it again")
+            context.note(f"the cached file for {artifacts[sha256].name} is damaged; downloading it again")
             for _file in download([artifacts[sha256]], context):
                 pass
 
@@ -112,14 +112,15 @@ def _files(lock: Lock) -> list[Artifact]:
 
 
 def _pythons(locks: Iterable[Lock], context: Context) -> Iterable[tuple[str, Path]]:
-    """Yield an interpreter for each series of Python that the wheels are for; note those that are missing."""
+    """Yield an interpreter for each Python series that the wheels need, and note those that are missing."""
     wanted = sorted({series(part.python) for lock in locks for part in lock.components if part.python})
     for version in wanted:
         try:
             key, path = fetch_archive(version, Uv.for_context(context))
         except RocenvError as error:
             context.note(
-                f"the bundle has no Python {version}, so the other machine needs one: {error.message}"
+                f"the bundle will not contain Python {version}, so the other machine has to provide it: "
+                f"{error.message}"
             )
         else:
             yield f"pythons/{key}.tar.gz", path
@@ -142,14 +143,14 @@ def _write(
     again: Callable[[str], None],
     context: Context,
 ) -> tuple[str, int]:
-    """Write the tar file under a temporary name, and rename it; return its hash and size."""
+    """Write the tar file under a temporary name, rename it, and return its hash and size."""
     total = sum(each.size_bytes for each in files.values())
     _require_room(output, total)
     fresh = beside(output, "new")
     try:
         with fresh.open("xb") as out, context.progress.stage("Writing the bundle", total) as stage:
             whole = hashlib.sha256()
-            for name in sorted(contents):  # "MANIFEST.json" sorts before all lower-case names
+            for name in sorted(contents):  # "MANIFEST.json" sorts before all lowercase names
                 content = contents[name]
                 known = files.get(name) or _member(content)
                 start, before = out.tell(), whole.copy()
@@ -165,7 +166,7 @@ def _write(
             size_bytes = out.tell()
         move(fresh, output)
     except OSError as error:
-        hint = "write the bundle to a different folder with `-o`"
+        hint = "use `-o` to write the bundle to a different folder"
         raise RocenvError(f"cannot write `{output}`: {error.strerror}", hints=(hint,)) from error
     finally:
         fresh.unlink(missing_ok=True)
@@ -183,7 +184,7 @@ def _append(
     """Append a member, and return the hash of its contents."""
     info = tarfile.TarInfo(name)
     info.size, info.mtime, info.mode = known.size_bytes, _DATE_S, 0o644
-    head = info.tobuf(tarfile.GNU_FORMAT)  # sizes of 8 GiB or more
+    head = info.tobuf(tarfile.GNU_FORMAT)  # supports files of 8 GiB or more
     digest, written = hashlib.sha256(), 0
     out.write(head)
     hashed(head)
@@ -203,8 +204,8 @@ def _require_room(output: Path, needed: int) -> None:
     free = free_bytes(output.parent)
     if free < needed:
         raise PrefixError(
-            f"the bundle needs {size_text(needed)} of disk space, but only {size_text(free)} is free in "
+            f"the bundle requires {size_text(needed)} of disk space, but only {size_text(free)} is free in "
             f"`{output.parent}`",
-            hints=("write it to a different disk with `-o`",),
+            hints=("use `-o` to write it to a different disk",),
             code="no-space",
         )

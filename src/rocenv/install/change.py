@@ -1,8 +1,8 @@
-"""Change an existing env: remove it, rename it, repair it, move its shims.
+"""Change an existing env: remove it, rename it, repair it, or move its shims.
 
 A change writes the record last. Until then, the old record is valid, so `repair` undoes an interrupted
-change; a renamed folder is treated as moved by the user. `remove` deletes the record first, so an interrupted
-removal leaves an incomplete env.
+change; a renamed folder is treated as if the user had moved it. `remove` deletes the record first, so an
+interrupted removal leaves an incomplete env.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def remove(home: Home, name: str) -> None:
-    """Remove an env, complete or not, and leftovers from interrupted removals; keep what a link points to.
+    """Remove an env, complete or not, and leftovers of interrupted removals; the target of a link is kept.
 
     Raises:
         PrefixError: The env does not exist, the folder was not created by rocenv, or one of its programs is
@@ -54,9 +54,9 @@ def remove(home: Home, name: str) -> None:
 
 
 def _remove_what_runs(prefix: Prefix) -> None:
-    """Remove the files that programs may have open first, so that nothing is lost if a program is running.
+    """First remove the files that programs may have open, so that nothing is lost if a program is running.
 
-    On some systems, a loaded library prevents only its own removal, not a rename of its folder.
+    On some systems, a loaded library prevents only its own removal, not renaming its folder.
     """
     if not WINDOWS or prefix.state != "complete":
         return
@@ -71,19 +71,19 @@ def _remove_what_runs(prefix: Prefix) -> None:
 
 
 def rename(home: Home, old: str, new: str) -> None:
-    """Rename an env: rewrite its scripts and keep everything else, including user files."""
+    """Rename an env: rewrite its scripts, and keep everything else, including user files."""
     source, target = prefix_of(home, old), prefix_of(home, new)
     source.require_complete()
     if source.is_link:
         raise PrefixError(
-            f"`{source.path}` is a link to `{source.path.resolve()}`, which rocenv does not rename",
+            f"`{source.path}` is a link to `{source.path.resolve()}`, and rocenv does not rename links",
             hints=(
                 f"rename it yourself: `{shell_join('mv', str(source.path), str(target.path))}`",
                 f"then `rocenv repair {shell_join(new)}`",
             ),
             code="env-link",
         )
-    # On Windows only, where `sd` and `SD` are the same folder.
+    # Only on Windows, where `sd` and `SD` are the same folder.
     respelled = source.path == target.path and source.name != new
     with env_locked(home, old, new):
         source.require_complete()
@@ -107,9 +107,9 @@ def move(prefix: Prefix, home: Home, name: str) -> None:
 
 
 def repair(name: str, context: Context) -> dict[str, str]:
-    """Restore every file in the record, and return the problems: path -> `missing`, `changed` ...
+    """Restore every file in the record, and return the problems found: path -> `missing`, `changed`, ...
 
-    Other files stay. A file that shares its data with the store or another env is never written to; it is
+    Other files are kept. A file that shares its data with the store or another env is never written to, but
     removed and replaced. Scripts are always rewritten, so an env whose folder or home was moved works in its
     new location.
     """
@@ -127,7 +127,7 @@ def repair(name: str, context: Context) -> dict[str, str]:
         if left:
             path, what = next(iter(left.items()))
             raise PrefixError(
-                f"env `{name}` could not be repaired: `{path}` is still {what}",
+                f"cannot repair env `{name}`: `{path}` is still {what}",
                 hints=prefix.made_anew,
                 code="repair-failed",
             )
@@ -137,20 +137,20 @@ def repair(name: str, context: Context) -> dict[str, str]:
 def _restore(
     prefix: Prefix, record: Record, files: Mapping[str, FileEntry], paths: Collection[str], context: Context
 ) -> dict[str, FileEntry]:
-    """Restore files from the store, then the venv's, then the shims; list all files.
+    """Restore files from the store, then the venv, then the shims, and return all files of the env.
 
-    The venv's launchers and lists come from the current uv, which may be a newer version.
+    The venv's launchers and file lists come from the current uv, which may be a newer version.
     """
     lock, home = record.lock, context.home
     wheeled = [part for part in lock.components if part.is_wheels]
     roots = tuple(f"{part.into}/" for part in wheeled)
     packages = tuple(f"{part.layout.site_packages}/" for part in wheeled if part.layout)
-    # If the venv is undamaged, its wheels may no longer exist.
+    # An undamaged venv does not need its wheels, which may no longer exist.
     venv_differs = any(path.startswith((*roots, ORIGINALS)) for path in paths)
     needed = [part for part in lock.components if not part.is_wheels or venv_differs]
     _, wheels = ensure_available(replace(lock, components=tuple(needed)), context)
     origins = {path: origin for path, origin in tree_files(lock, home).items() if path in paths}
-    # Root, or a tool that changes modes, may have modified the file in the env and the store at once.
+    # Root, or a tool that changes modes, may have modified a file in the env and the store at the same time.
     expected: dict[str, dict[str, FileEntry]] = defaultdict(dict)
     for origin in origins.values():
         expected[origin.artifact.sha256][origin.inner] = origin.entry
@@ -164,7 +164,7 @@ def _restore(
     if wheeled and venv_differs:
         undo_shims(prefix, lock)  # the wheel's RECORD lists torch's own files
         venv = install_venv(prefix.path, wheeled, wheels, context)
-        # Skip files that the user added. Missing uv files belong to a different uv version.
+        # Omit files that the user added, and files that only another version of uv creates.
         kept = {
             path: venv.get(path, entry)
             for path, entry in kept.items()
@@ -174,14 +174,14 @@ def _restore(
 
 
 def _is_of_package(path: str, packages: tuple[str, ...]) -> bool:
-    """Whether a file is in a Python package's folder, unlike uv's launchers and lists."""
+    """Whether a file belongs to a Python package, unlike uv's launchers and file lists."""
     below = next((path[len(each) :] for each in packages if path.startswith(each)), "")
     folder, _, name = below.partition("/")
     return bool(name) and not folder.endswith(".dist-info")
 
 
 def _clear(root: Path, path: str) -> None:
-    """Remove whatever is at `path`, or a parent that is not a folder, without following links."""
+    """Remove `path`, and any parent that is not a folder, without following links."""
     for above in reversed(PurePosixPath(path).parents[:-1]):
         if (root / above).is_symlink() or not (root / above).is_dir():
             remove_path(root / above)

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 _MARGIN_BYTES = 64 << 20  # for tar headers, and for files missing from the declared size
-_HEADER_BYTES = 1 << 20  # limit for long names and attributes, which tarfile reads into memory
+_HEADER_BYTES = 1 << 20  # limit for long names and attributes, because tarfile reads them into memory
 
 
 def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
     """Yield the uncompressed tar stream of a package's files.
 
-    `stream` is the package, read once from its first byte. See `xz_chunks` for the other arguments.
+    `stream` is the package; it is read once, from the first byte. See `xz_chunks` for the other arguments.
 
     Raises:
-        ArchiveError: The stream is not a Debian package, is damaged, or uses an unknown compression.
+        ArchiveError: The stream is not a Debian package, is damaged, or uses an unsupported compression.
 
     Source: deb(5)
     """
@@ -58,9 +58,9 @@ def limited(chunks: Iterator[bytes], stated_bytes: int, package_bytes: int) -> I
     """Yield a package's tar stream; raise ArchiveError if it exceeds its declared size by over a quarter.
 
     The index declares an estimate, or 0, in which case the limit is a plausible compression ratio. None of
-    740 packages from Debian, Ubuntu and others exceeded its declared size.
+    740 packages from Debian, Ubuntu, and others exceeded its declared size.
     """
-    most = plausible_bytes(package_bytes)  # a lock may declare any size
+    most = plausible_bytes(package_bytes)  # because a lock may declare any size
     if stated_bytes:
         most = min(most, stated_bytes + stated_bytes // 4 + _MARGIN_BYTES)
     size = 0
@@ -69,7 +69,7 @@ def limited(chunks: Iterator[bytes], stated_bytes: int, package_bytes: int) -> I
         if size > most:
             stated = size_text(stated_bytes) if stated_bytes else "no size"
             raise ArchiveError(
-                f"it unpacks to more than {size_text(most)}, but the package index states {stated}"
+                f"it unpacks to more than {size_text(most)}, but the package index declares {stated}"
             )
         yield chunk
 
@@ -85,7 +85,7 @@ def _decompressed(name: str, member: Bounded, pool: Executor, ahead: int) -> Ite
         case "":
             return iter(lambda: member.read(CHUNK_BYTES), b"")
         case other:
-            raise ArchiveError(f"the package's files are compressed as `{other}`, which rocenv cannot read")
+            raise ArchiveError(f"the package's files have the unsupported compression `{other}`")
 
 
 def _gzip_chunks(member: Bounded) -> Iterator[bytes]:
@@ -98,7 +98,7 @@ def _gzip_chunks(member: Bounded) -> Iterator[bytes]:
                 yield piece
             data = decoder.unconsumed_tail
             if decoder.eof:
-                # Concatenated streams mean concatenated contents. Source: RFC 1952
+                # Concatenated streams decompress to concatenated contents. Source: RFC 1952
                 data = decoder.unused_data or member.read(CHUNK_BYTES)
                 if not data:
                     return
@@ -121,11 +121,12 @@ def _zstd_chunks(member: Bounded) -> Iterator[bytes]:
 
 
 def unpack_tar(chunks: Iterator[bytes], tree: Tree) -> None:
-    """Unpack a tar stream with its links, hard links and executable bits.
+    """Unpack a tar stream with its links, hard links, and executable bits.
 
     Raises:
-        ArchiveError: The stream is damaged, or a member is absolute, escapes the tree, goes through a link,
-            occurs twice, is a device or set-uid, or is a link that points outside. Earlier members stay.
+        ArchiveError: The stream is damaged, or a member has an absolute path, escapes the tree, goes through
+            a link, occurs twice, is a device or set-uid, or is a link that points outside. Members that were
+            unpacked before the error are kept.
     """
     stream = _TarStream(chunks)
     source: Any = stream
@@ -135,7 +136,7 @@ def unpack_tar(chunks: Iterator[bytes], tree: Tree) -> None:
                 _unpack_member(member, stream, tree)
     except (tarfile.TarError, ValueError) as error:  # ValueError: an invalid number in a header
         raise ArchiveError(f"damaged tar stream: {error}") from error
-    # Only padding follows the end marker, but decoding it detects damage.
+    # Only padding follows the end marker, but decoding it also verifies the stream.
     for _padding in chunks:
         pass
 
@@ -154,13 +155,13 @@ def _unpack_member(member: tarfile.TarInfo, stream: _TarStream, tree: Tree) -> N
     elif not member.isreg():
         raise ArchiveError(f"`{shown(member.name)}` is a device, pipe or another special file")
     elif member.sparse is not None:
-        raise ArchiveError(f"`{shown(member.name)}` is stored in a format that rocenv cannot read")
+        raise ArchiveError(f"`{shown(member.name)}` is a sparse file, which is not supported")
     else:
         tree.write(path, member.size, stream.pieces(member.size), executable=bool(member.mode & 0o111))
 
 
 class _Member(tarfile.TarInfo):
-    """A member of an archive that must have an end marker, because `tarfile` mistakes damage for the end."""
+    """A tar member that rejects damaged headers, which `tarfile` would treat as the end of the archive."""
 
     @classmethod
     def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
@@ -173,7 +174,7 @@ class _Member(tarfile.TarInfo):
 
 
 class _TarStream:
-    """Presents the stream as a file for `tarfile`, which only seeks forward here; contents are not copied."""
+    """A file for `tarfile` that reads the stream without copying it; it can only seek forward."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks

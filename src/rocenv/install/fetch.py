@@ -1,4 +1,4 @@
-"""Make sure that there is disk space for a lock, and that its files are downloaded, verified and unpacked."""
+"""Ensure that the disk has space for a lock, and that its files are downloaded, verified, and unpacked."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from rocenv.core.model import Artifact, FileEntry, Lock
     from rocenv.home import Home
 
-# Extra space for records, indices and filesystem overhead.
+# Extra space for records, indexes, and filesystem overhead.
 _MARGIN_BYTES = 64 << 20
-_TRIES = 3  # a few damaged cached files are normal; more suggest a failing disk
+_TRIES = 3  # a cached file may be damaged, but repeated damage suggests a failing disk
 
 
 def require_room(lock: Lock, home: Home, bundled: Container[str] = ()) -> None:
@@ -52,21 +52,21 @@ def require_room(lock: Lock, home: Home, bundled: Container[str] = ()) -> None:
 
 @contextlib.contextmanager
 def _full_disk_explained(lock: Lock, context: Context) -> Iterator[None]:
-    """If the disk becomes full, raise the error that says how much the rest of the lock needs."""
+    """If the disk becomes full, raise an error that reports how much space the rest of the lock needs."""
     try:
         with storage_errors(context.home.path):
             yield
     except NoSpace:
-        # The margin would make this error wrong for a disk that has enough space but no inodes.
+        # With the margin, this error would be wrong for a disk with enough space but no free inodes.
         if free_bytes(context.home.path) < sum(bytes_to_come(lock, context.home, context.bundled)):
             require_room(lock, context.home, context.bundled)
         raise
 
 
 def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple[int, int]:
-    """Return how much a lock still has to download, and how much disk space the unpacked files need.
+    """Return how many bytes of a lock still have to be downloaded, and how many have to be unpacked.
 
-    `bundled` contains the hashes of files in a bundle.
+    `bundled` contains the hashes of the files in a bundle.
     """
     download = unpacked = 0
     for artifact in lock.artifacts:
@@ -75,7 +75,7 @@ def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple
         cached = artifact.sha256 and (home.artifacts / artifact.sha256).exists()
         here = artifact.kind == "folder" or cached or artifact.sha256 in bundled
         download += 0 if here else artifact.size_bytes
-        # A wheel's installed size is unknown; three times its file size is a high estimate.
+        # The installed size of a wheel is unknown; three times its file size is a high estimate.
         known = artifact.installed_bytes if store.unpacks(artifact) else 0
         is_taken = artifact.sha256 in bundled and not (cached or store.unpacks(artifact))
         copy = artifact.size_bytes if store.copies(artifact) or is_taken else 0
@@ -86,14 +86,14 @@ def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple
 def ensure_available(
     lock: Lock, context: Context, expected: Mapping[str, Mapping[str, FileEntry]] = MappingProxyType({})
 ) -> tuple[Lock, dict[str, Path]]:
-    """Ensure that all of a lock's packages are in the store and all its wheels are in the cache.
+    """Ensure that all packages of a lock are in the store, and all its wheels are in the cache.
 
-    Files of the context's bundle are not downloaded. Damaged cached packages are downloaded again. `expected`
-    maps a package's hash to files that must be undamaged in the store; if one is damaged, the package is
+    Files in the context's bundle are not downloaded. Damaged cached packages are downloaded again. `expected`
+    maps the hash of a package to files that must be undamaged in the store; if one is damaged, the package is
     unpacked again.
 
     Returns:
-        The lock with every file's hash, and the wheels: sha256 -> file.
+        The lock with the hash of every file, and the wheels: sha256 -> file.
 
     Raises:
         FetchError: A file cannot be downloaded, or does not match its hash.
@@ -125,7 +125,7 @@ def ensure_available(
 def _download_and_unpack(
     artifacts: Sequence[Artifact], context: Context, expected: Mapping[str, Mapping[str, FileEntry]]
 ) -> dict[str, Path]:
-    """Unpack packages into the store while others are being downloaded; return the wheels."""
+    """Unpack packages into the store while others are being downloaded, and return the wheels."""
     # Largest first, because the largest package determines the total time.
     files = sorted((each for each in artifacts if each.kind != "folder"), key=lambda each: -each.size_bytes)
     bundled = [each for each in files if each.sha256 in context.bundled]
@@ -153,7 +153,7 @@ def _download_and_unpack(
             for artifact, path in chain(folders, _taken(bundled, context), fetched):
                 for future in waiting:
                     if future.done():
-                        future.result()  # stop downloading once a package cannot be unpacked
+                        future.result()  # if it failed to unpack, this stops the downloads
                 if isinstance(path, Path) and not store.unpacks(artifact):
                     wheels[path.name] = path
                 wanted = expected.get(artifact.sha256, {})
@@ -171,7 +171,7 @@ def _download_and_unpack(
 def _taken(
     artifacts: Sequence[Artifact], context: Context
 ) -> Iterator[tuple[Artifact, Path | store.Section]]:
-    """Yield a bundle's files: packages in place, and copies of the wheels, because uv needs files."""
+    """Yield the files of a bundle: packages in place, and copies of wheels, because uv needs files."""
     wheels = [each for each in artifacts if not store.unpacks(each)]
     for each in artifacts:
         if store.unpacks(each):
@@ -191,7 +191,7 @@ def _keep(
     advance: Callable[[int], None],
     expected: Mapping[str, FileEntry],
 ) -> None:
-    """Unpack a package; if its publisher provides no hash, record it after unpacking."""
+    """Unpack a package, and record its hash if its publisher does not provide one."""
     if isinstance(path, store.Section):
         store.add(context.home, artifact, path, decoders, advance, expected)
         return
@@ -210,11 +210,11 @@ def _keep(
 
 
 def download(artifacts: Sequence[Artifact], context: Context) -> Generator[tuple[Artifact, Path], None, None]:
-    """Yield each artifact and its file in the cache; see `fetch_all`."""
+    """Download artifacts, and yield each with its file in the cache; see `fetch_all`."""
     from rocenv.net.download import fetch_all  # imported late: most envs use packages from the store
     from rocenv.sources.credentials import with_logins
 
-    # Use the same proxy as for the index, because only apt's proxy may have network access.
+    # Use the same proxy as for the index, because apt's proxy may be the only way to the network.
     network = with_logins(context.network)
     network = replace(network, proxy=network.proxy or _apt_proxy(artifacts))
     return fetch_all(artifacts, context.home.artifacts, network, context.progress)
@@ -227,4 +227,4 @@ def _apt_proxy(artifacts: Sequence[Artifact]) -> str:
 
 
 class _Stopped(Exception):
-    """Ends unpacking early, because the caller no longer needs the result."""
+    """Raised to stop unpacking when the caller no longer needs the result."""

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> Artifact:
-    """Describe a folder as an artifact; its hash covers every file's name and contents.
+    """Describe a folder as an artifact, whose hash covers the names and contents of all files.
 
     Raises:
-        PrefixError: The folder is empty or missing, a file is unreadable, the store cannot represent a name,
-          or a link points outside or to a folder.
+        PrefixError: The folder is empty or missing, a file is unreadable, a name is not allowed in the store,
+          or a link points to a folder or outside.
     """
     folder = Path(os.path.abspath(folder))
     files = {}
@@ -51,14 +51,14 @@ def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> 
 
 
 def copy_folder(artifact: Artifact, tree: Tree) -> None:
-    """Copy a folder's files; raise PrefixError unless they match the artifact."""
+    """Copy the files of a folder; raise PrefixError unless they match the artifact."""
     folder = Path(artifact.path)
     files = {}
     left = artifact.size_bytes
     try:
         for relative, path, size_bytes in _files(folder) if folder.is_dir() else ():
             left -= size_bytes
-            if left < 0:  # a lock can specify any folder, and its hash is known only at the end
+            if left < 0:  # a lock can specify any folder, and its hash is only verified at the end
                 break
             claimed = tree.claim(relative)
             tree.write(claimed, size_bytes, _chunks(path))
@@ -68,13 +68,13 @@ def copy_folder(artifact: Artifact, tree: Tree) -> None:
     if _hash_of(files) != artifact.sha256:
         raise PrefixError(
             f"cannot copy {artifact.name} {artifact.version}: `{folder}` is missing or has changed",
-            hints=("create the env again: `rocenv create` copies the installed version",),
+            hints=("create the env again: `rocenv create` copies the version that is installed now",),
             code="adopted-gone",
         )
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path, int]]:
-    """Yield every file below a folder in order: relative path with `/`, full path, and size."""
+    """Yield every file below a folder, sorted: relative path with `/`, full path, and size."""
     root = Path(os.path.realpath(folder))
 
     def unreadable(error: OSError) -> None:
@@ -92,7 +92,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, int]]:
 
 
 def _size_of(path: Path, root: Path) -> int:
-    """Return a file's size; raise PrefixError for non-files and links that point outside `root`."""
+    """Return a file's size; raise PrefixError if it is not a file, or a link that points outside `root`."""
     info = path.lstat()
     if is_link(info):
         if not Path(os.path.realpath(path)).is_relative_to(root):
@@ -107,7 +107,7 @@ def _size_of(path: Path, root: Path) -> int:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """Yield a file's bytes; read errors report this file, unlike errors on the store's disk."""
+    """Yield a file's bytes; read errors name this file, unlike write errors in the store."""
     chunks = file_chunks(path)
     while True:
         try:

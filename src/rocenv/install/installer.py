@@ -1,7 +1,7 @@
 """Unpack AMD's HIP SDK installer without running it and without administrator rights.
 
-The installer is a program with an appended 7z archive that contains the display driver and, in one folder,
-the SDK's parts as Windows Installer packages. `msiexec /a` unpacks those without installing them.
+The installer is a program with an appended 7z archive. The archive contains the display driver and, in one
+folder, the parts of the SDK as Windows Installer packages, which `msiexec /a` unpacks without installing.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _VERSION = re.compile(r"\d+(\.\d+)+")
 _SIGNATURE = b"7z\xbc\xaf\x27\x1c"
 _SIGNED_BYTES = 64 << 10  # for a digital signature, which is also appended to a program; a high estimate
 
-_PATIENCE_S = 1800.0  # a package may open a window that nobody sees
+_TIMEOUT_S = 1800.0  # a package can wait for input in an invisible dialog
 # Source: learn.microsoft.com, "MsiExec.exe and InstMsi.exe error messages"
 _MEANINGS = {
     1601: "the Windows Installer service is unavailable; an administrator may have disabled it",
-    1602: "it was cancelled",
+    1602: "it was canceled",
     1603: "fatal error",
-    1618: "another installation is running; wait until it ends",
+    1618: "another installation is running; wait until it finishes",
     1619: "cannot open the package",
     1620: "this is not a valid Windows Installer package",
     1625: "blocked by a system policy such as `DisableMSI`",
@@ -66,12 +66,12 @@ class InstallerClosed(RocenvError):
 
 
 def unpack_installer(path: Path, tree: Tree, work: Path) -> None:
-    r"""Unpack the SDK so that the tree's `bin` matches `…\ROCm\5.7\bin`; register nothing.
+    r"""Unpack the SDK so that the tree's `bin` matches `…\ROCm\5.7\bin`, without changing the registry.
 
     `work` is created and removed. Its path should be short, because system programs handle long paths badly.
 
     Raises:
-        ArchiveError: The file has another type, is damaged or is unsafe.
+        ArchiveError: The file has a different type, is damaged, or is unsafe.
         InstallerClosed: The installer is intact but cannot be unpacked on this machine.
     """
     start = archive_start(path)
@@ -94,11 +94,10 @@ def archive_start(path: Path) -> int:
     """Find the offset of the 7z archive in a self-extracting program.
 
     Raises:
-        InstallerClosed: The data has another format, which only the installer can read.
+        InstallerClosed: The data has a different format, which only the installer can read.
         ArchiveError: The file contains no data, is truncated, or is not a program.
 
-    The program's code also contains the signature, to find its own archive; only a real header's checksum
-    matches.
+    The program's code also contains the 7z signature, but only the real header has a valid checksum.
 
     Source: 7zFormat.txt of the LZMA SDK, "SignatureHeader"
     """
@@ -116,11 +115,11 @@ def archive_start(path: Path) -> int:
             behind = overlay(path)
             if len(data) - behind > _SIGNED_BYTES and data.find(_SIGNATURE, behind) < 0:
                 raise InstallerClosed("its data is not a 7z archive")
-    raise ArchiveError("the program contains no 7z archive or is incomplete")
+    raise ArchiveError("the program does not contain a 7z archive, or is incomplete")
 
 
 def _packages(path: Path, start: int, work: Path, advance: Callable[[int], None]) -> list[Path]:
-    """Unpack the SDK's packages from the archive, and list them."""
+    """Unpack the SDK's packages from the archive, and return their paths."""
     (work / "p").mkdir()
     parts = Tree(work / "p", lambda _size: advance(0), for_windows=True)
     try:
@@ -137,14 +136,14 @@ def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> N
     """Unpack a Windows Installer package into an empty folder without installing it.
 
     Raises:
-        InstallerClosed: Windows Installer fails; the message contains the reason.
+        InstallerClosed: Windows Installer failed; the message contains the reason.
     """
     if not WINDOWS:
         raise InstallerClosed(f"only Windows can unpack `{package.name}`")
-    # Use the full path, so that a program of the same name in the current folder does not run. Pass a string
-    # instead of a list: msiexec has its own quoting rules and accepts quotes only around the value.
+    # Use the full path, so that Windows does not run a program with this name in the current folder. Pass a
+    # string instead of a list, because msiexec has its own quoting rules: quotes only around the value.
     program = os.environ.get("SYSTEMROOT", r"C:\Windows") + r"\System32\msiexec.exe"
-    failure = run_quietly(f'"{program}" /a "{package}" /qn TARGETDIR="{target}"', advance, _PATIENCE_S)
+    failure = run_quietly(f'"{program}" /a "{package}" /qn TARGETDIR="{target}"', advance, _TIMEOUT_S)
     if failure:
         code = failure.removeprefix("exit code ").split(" ")[0]
         meaning = _MEANINGS.get(int(code), "") if code.isdigit() else ""
@@ -155,12 +154,12 @@ def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> N
 
 
 def _take_sdk(out: Path, tree: Tree) -> None:
-    r"""Move the files that the packages would install into `…\ROCm\VERSION` to the tree."""
+    r"""Move the files that the packages would install into `…\ROCm\VERSION` into the tree."""
     roots = [root for root in sorted(out.rglob("*")) if _is_version_folder(root)]
     versions = sorted({root.name for root in roots})
     if len(versions) != 1:
         found = ", ".join(versions) or "none"
-        raise ArchiveError(f"expected one version below the folder `ROCm` in its packages; found: {found}")
+        raise ArchiveError(f"its packages must contain one version below the folder `ROCm`; found: {found}")
     for root in roots:
         for source in sorted(root.rglob("*")):
             name = source.relative_to(root).as_posix()

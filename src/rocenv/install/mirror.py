@@ -1,13 +1,13 @@
-"""Keep a folder that a web server can serve as a mirror for the packages and wheels of this home's envs.
+"""Update a folder that a web server can serve as a mirror for the packages and wheels of this home's envs.
 
-    HOST/PATH               a package or wheel, at the path of its URL, and signed package indices
-    debian/…, host/…        likewise, for repositories that every machine has under its own URL
-    HOST/INDEX/PROJECT/     a page of links to the wheels, where an index has one
+    HOST/PATH               a package or wheel, at the path of its URL, and signed package indexes
+    debian/…, host/…        the same for repositories whose URL differs between machines
+    HOST/INDEX/PROJECT/     a page of links to wheels, at the URL of the page in an index
     simple/PROJECT/         the same for wheels from the general index
 
-Files are added and replaced, but never removed: other machines may have locks that need them. A list of
-packages is written before the `InRelease` that signs it. It comes from this home, however old: a newer
-one lists packages that no env has.
+Files are added and replaced, but never removed, because other machines may have locks that need them. A list
+of packages is written before the `InRelease` that signs it. It comes from this home, even if it is old,
+because a newer list contains packages that are not part of any env.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _LINK = re.compile('^<a href="([^"]+)">([^<]+)</a><br>$', re.MULTILINE)
 
 @dataclass(slots=True)
 class Mirrored:
-    """What an update of a mirror did.
+    """The result of updating a mirror.
 
     Attributes:
         settings: Prefix for `[mirrors]` -> folder below the mirror.
-        added: The new files and their sizes, relative to the mirror.
-        problems: Why something is missing, one line each.
+        added: Path of each new file, relative to the mirror -> size.
+        problems: Reasons for missing files, one line each.
     """
 
     settings: dict[str, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Mirrored:
 
 
 def update_mirror(folder: Path, locks: Mapping[str, Lock], context: Context) -> Mirrored:
-    """Add everything that machines need to create these envs to a mirror.
+    """Add everything to a mirror that machines need to create these envs.
 
     Raises:
         FetchError: A file is neither in the cache nor available.
@@ -82,13 +82,13 @@ def update_mirror(folder: Path, locks: Mapping[str, Lock], context: Context) -> 
             for lock in locks.values():
                 _add_pages(folder, lock, context.matrix, done)
     except OSError as error:
-        hint = "choose a folder that you can write to, on a disk with enough space"
+        hint = "specify a writable folder on a disk with enough space"
         raise RocenvError(f"cannot write to `{folder}`: {error.strerror}", hints=(hint,)) from error
     return done
 
 
 def _place_of(artifact: Artifact, matrix: Matrix) -> tuple[str, str, str]:
-    """Return a file's path in a mirror, and prefix and folder for `[mirrors]`; "" if it has none."""
+    """Return a file's path in a mirror, and the prefix and folder for `[mirrors]`, or "" without a URL."""
     repo = matrix.repos.get(artifact.repo)
     if repo is not None and is_symbolic(repo) and artifact.path:
         folder = repo.base.rstrip(":")
@@ -103,13 +103,13 @@ def _place_of_url(url: str) -> tuple[str, str, str]:
 
 
 def _is_below(place: str) -> bool:
-    """Whether a place is a file below the mirror; locks may contain any URL."""
+    """Whether a path is inside the mirror, because locks may contain any URL."""
     is_plain = place.isprintable() and not (WINDOWS and re.search(r"[\\:]", place))
     return "/" in place.rstrip("/") and is_plain and not {".", ".."} & set(place.split("/"))
 
 
 def _add_artifacts(folder: Path, locks: Iterable[Lock], context: Context, done: Mirrored) -> None:
-    """Copy the files that are missing or differ in size; earlier copies were already checked."""
+    """Copy files that are missing or have a different size; earlier copies are already verified."""
     missing: dict[str, Artifact] = {}
     places: dict[str, list[str]] = {}
     for artifact in (each for lock in locks for each in lock.artifacts if each.kind != "folder"):
@@ -164,7 +164,7 @@ def _add_signed_indices(folder: Path, locks: Mapping[str, Lock], context: Contex
         if not wanted <= frozenset().union(*(packages[release] for release in indices)):
             done.problems.append(
                 f"the package index is newer than env `{name}`, so clients can create it only from its lock; "
-                f"to change that: `rocenv upgrade {shell_join(name)}`, then `rocenv mirror` again"
+                f"to change that, run `rocenv upgrade {shell_join(name)}`, then `rocenv mirror` again"
             )
 
 
@@ -187,7 +187,7 @@ def _add_signed_index(folder: Path, signed: SignedIndex, done: Mirrored) -> None
 
 
 def _add_pages(folder: Path, lock: Lock, matrix: Matrix, done: Mirrored) -> None:
-    """Add links to a lock's wheels to its indices' pages."""
+    """Add links to the wheels of a lock to the pages of their indexes."""
     files = {
         place: each
         for part in lock.components
@@ -208,7 +208,7 @@ def _add_pages(folder: Path, lock: Lock, matrix: Matrix, done: Mirrored) -> None
 
 
 def _indices(lock: Lock, matrix: Matrix) -> Iterator[tuple[str, bool]]:
-    """Yield the indices that a lock's wheels were chosen from, and whether each is a single page."""
+    """Yield the indexes of a lock's wheels, and whether each is a single page."""
     for part in lock.components:
         if part.kind == "torch":
             build = part.version.partition("+")[2]
@@ -220,7 +220,7 @@ def _indices(lock: Lock, matrix: Matrix) -> Iterator[tuple[str, bool]]:
 
 
 def _link(folder: Path, page: str, place: str, artifact: Artifact, done: Mirrored) -> None:
-    """Add a link to a page, and keep links from earlier runs."""
+    """Add a link to a page, keeping links from earlier runs."""
     path = folder / page / _PAGE
     known = dict(_LINK.findall(path.read_text(encoding="utf-8"))) if path.exists() else {}
     relative = os.path.relpath(place, page).replace(os.sep, "/")

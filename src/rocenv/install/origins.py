@@ -1,8 +1,8 @@
 """Map the files in unpacked artifacts to their locations in a prefix.
 
-Used to install a set and to restore single files. A component goes to its own folder (`Component.into`);
-unrelated files in its archives are omitted. A library pack replaces files in its SDK if the pack's contents
-show that they match; nothing else is allowed to replace files.
+Installing a set and restoring single files both use this. A component goes to its own folder
+(`Component.into`), without unrelated files in its archives. A library pack replaces files in its SDK if the
+contents of the pack match the SDK; no other component is allowed to replace files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The store file behind a file in a prefix."""
+    """The file in the store that a file in a prefix comes from."""
 
     artifact: Artifact
     inner: str  # path in the artifact's tree
@@ -37,11 +37,11 @@ class Origin:
 
 
 def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
-    """Map every file in a set that comes from the store: relative path -> origin.
+    """Map every file of a set that comes from the store: relative path -> origin.
 
     Raises:
-        PrefixError: Two packages have different files at one path, or disagree about a folder.
-        ArchiveError: An archive is missing a file that its component requires.
+        PrefixError: Two packages have different files at the same path, or a file and a folder.
+        ArchiveError: An archive lacks a file that its component requires.
     """
     placed: dict[str, Origin] = {}
     for component in lock.components:
@@ -63,23 +63,23 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
 
 
 def _places(component: Component, artifact: Artifact, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the files that a component takes from an artifact, and their locations in its folder."""
+    """Yield the files that a component uses from an artifact, and their locations in its folder."""
     if component.places:
         yield from _picked(component, artifact, names)
         return
     root = _root(component.anchor, names)
     if root is None:
         raise ArchiveError(
-            f"`{artifact.name}` is not a {component.name} archive: it has no `{component.anchor}`",
+            f"`{artifact.name}` is not a {component.name} archive: `{component.anchor}` is missing",
             hints=(f"it came from {artifact.url}; report this to its publisher",),
         )
     yield from ((name, name.removeprefix(root)) for name in names if name.startswith(root))
 
 
 def _root(anchor: str, names: Collection[str]) -> str | None:
-    """Find the topmost folder that contains the anchor, ending in `/`; "" = the root, None = not found.
+    """Find the topmost folder that contains the anchor, ending in `/`; "" is the root, None means not found.
 
-    Archives may wrap their files in a folder, and may contain other copies in deeper folders.
+    Archives may wrap their files in a folder, and may contain more copies in deeper folders.
     """
     if not anchor:
         return ""
@@ -91,7 +91,7 @@ def _root(anchor: str, names: Collection[str]) -> str | None:
 
 
 def _picked(component: Component, artifact: Artifact, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield a pack's members that belong in the SDK, in any folder; raise if there are none."""
+    """Yield a pack's members that belong in the SDK, and their places; raise ArchiveError without any."""
     some = False
     for name in sorted(names):
         for member, place in component.places.items():
@@ -106,7 +106,7 @@ def _picked(component: Component, artifact: Artifact, names: Collection[str]) ->
     if not some:
         held = ", ".join(f"`{member}`" for member in component.places)
         raise ArchiveError(
-            f"`{artifact.name}` is not a library pack: it contains none of {held}",
+            f"`{artifact.name}` is not a library pack: it does not contain any of {held}",
             hints=(f"it came from {artifact.url}; report this to its publisher",),
         )
 
@@ -114,14 +114,14 @@ def _picked(component: Component, artifact: Artifact, names: Collection[str]) ->
 def _require_same(path: str, first: Origin, second: Origin) -> None:
     if first.entry != second.entry:
         raise PrefixError(
-            f"packages {first.artifact.name} and {second.artifact.name} contain different files "
+            f"packages {first.artifact.name} and {second.artifact.name} contain different versions of "
             f"`{path.partition('/')[2]}`",
             code="package-conflict",
         )
 
 
 def _require_folders(placed: Mapping[str, Origin]) -> None:
-    """Raise PrefixError if a folder of one package is a file or link in another.
+    """Raise PrefixError if a folder in one package is a file or link in another.
 
     This prevents writes through a link.
     """
@@ -133,8 +133,8 @@ def _require_folders(placed: Mapping[str, Origin]) -> None:
             folder = folder.rpartition("/")[0]
     for path in sorted(folders & placed.keys()):
         raise PrefixError(
-            f"package {placed[path].artifact.name} and another one disagree about whether "
-            f"`{path.partition('/')[2]}` is a folder",
+            f"`{path.partition('/')[2]}` is a file in package {placed[path].artifact.name}, but a folder in "
+            "another package",
             code="package-conflict",
         )
 
@@ -143,10 +143,10 @@ def _require_folders(placed: Mapping[str, Origin]) -> None:
 
 
 def require_fitting_packs(lock: Lock, origins: Mapping[str, Origin], home: Home) -> tuple[str, ...]:
-    """Check that the library packs match the set; return notes about anything that could not be checked.
+    """Check that library packs match the set, and return notes about anything that could not be checked.
 
     Raises:
-        ArchiveError: A pack contains a library from a different release than the SDK, or no kernels for the
+        ArchiveError: A pack contains a library of a different release than the SDK, or no kernels for the
           target.
     """
     notes: list[str] = []
@@ -155,7 +155,7 @@ def require_fitting_packs(lock: Lock, origins: Mapping[str, Origin], home: Home)
             continue
         sdk = lock.part("rocm")
         if sdk is None:
-            raise ArchiveError("the set has a library pack but no HIP SDK for it")
+            raise ArchiveError("the set has a library pack but no HIP SDK")
         own = {path: each for path, each in origins.items() if each.artifact in pack.artifacts}
         _require_kernels(pack, own, lock.code_target)
         notes += _require_release(pack, own, sdk, lock.target, home)
@@ -166,7 +166,7 @@ def _require_kernels(pack: Component, own: Mapping[str, Origin], target: str) ->
     kernels = [path for path in own if "/library/" in path]
     if kernels and not any(target in path.rpartition("/")[2] for path in kernels):
         raise ArchiveError(
-            f"the library pack of {pack.channel} has no kernels for {target}, among {len(kernels)} files",
+            f"the library pack of {pack.channel} has no kernels for {target} among its {len(kernels)} files",
             hints=(f"list the known packs: `rocenv matrix --target {target} --platform windows`",),
         )
 
@@ -190,14 +190,14 @@ def _require_release(
         expected = _release(replaced) if replaced else ""
         if found and expected and found != expected:
             raise ArchiveError(
-                f"the library pack of {pack.channel} is for another release: its `{name}` is "
+                f"the library pack of {pack.channel} is for a different release: its `{name}` is "
                 f"{found}, but HIP SDK {sdk.version} has {expected}",
                 hints=(f"`rocenv explain {target}` shows which releases have a pack",),
             )
         if not (found and expected):
             notes.append(
-                f"`{name}` in the library pack contains no release number; only the pack's name indicates "
-                f"that it works with HIP SDK {sdk.version}"
+                f"`{name}` in the library pack does not contain a release number, so only the name of the "
+                f"pack indicates that it works with HIP SDK {sdk.version}"
             )
     return notes
 

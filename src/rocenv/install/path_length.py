@@ -1,7 +1,7 @@
 r"""Check Windows' path limit of 260 characters before anything is unpacked.
 
 Windows 10 can lift the limit for programs that declare support. Python does, but programs that an app starts
-might not. rocenv therefore does not use `\\?\`, which would create files that other programs cannot open.
+may not. So rocenv does not use `\\?\`, which would create files that other programs cannot open.
 
 Source: https://learn.microsoft.com/en-us/windows/win32/fileio/maximum-file-path-limitation
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONGEST = 259  # including the final NUL
-_BELOW_HOME = 170  # a hash plus the paths in an archive, or a venv plus torch's headers
+_BELOW_HOME = 170  # for a hash and the paths in an archive, or a venv and torch's headers
 _HINTS = (
-    "set ROCENV_HOME to a short folder: `setx ROCENV_HOME C:\\rocenv`, and open a new terminal",
-    "or let an administrator enable long paths (LongPathsEnabled=1 below "
-    "`HKLM\\SYSTEM\\CurrentControlSet\\Control\\FileSystem`), and sign in again",
+    "set ROCENV_HOME to a short folder (`setx ROCENV_HOME C:\\rocenv`), then open a new terminal",
+    "or let an administrator enable long paths (LongPathsEnabled=1 in "
+    "`HKLM\\SYSTEM\\CurrentControlSet\\Control\\FileSystem`), then sign in again",
 )
 
 
@@ -30,8 +30,8 @@ def require_short_home(home: Path) -> None:
     """Raise PrefixError if ROCENV_HOME is too long for the files that will be unpacked in it."""
     if _is_limited() and len(str(home)) > LONGEST - _BELOW_HOME:
         raise too_long(
-            f"`{home}` has {len(str(home))} characters, but Windows allows {LONGEST} for a whole path, and "
-            f"the files in it need about {_BELOW_HOME}"
+            f"`{home}` has {len(str(home))} characters, but Windows limits paths to {LONGEST}, and the files "
+            f"in it need about {_BELOW_HOME}"
         )
 
 
@@ -47,8 +47,8 @@ def refuse_long(folder: Path, names: Iterable[str]) -> None:
     length = len(str(folder)) + 1 + len(longest)
     if length > LONGEST:
         raise too_long(
-            f"the path of `{longest}` in `{folder}` would have {length} characters, but Windows allows "
-            f"{LONGEST}"
+            f"the path of `{longest}` in `{folder}` would have {length} characters, but Windows limits paths "
+            f"to {LONGEST}"
         )
 
 

@@ -1,7 +1,7 @@
-"""Complete a plan: fill in unpublished hashes, and use an installed HIP SDK instead of the installer.
+"""Complete a plan: add hashes that are not published, and use an installed HIP SDK instead of the installer.
 
-The first download of a file without a published hash records its hash by URL in `pins.json`; later downloads
-must match.
+The first download of a file without a published hash records its hash in `pins.json`, keyed by URL; later
+downloads must match it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 def with_pins(lock: Lock, context: Context) -> Lock:
-    """Fill in recorded hashes and missing sizes.
+    """Add recorded hashes and missing sizes to a lock.
 
     Raises:
-        FetchError: A server does not report a file's size, or a first download would be unencrypted.
+        FetchError: A server does not report the size of a file, or a first download would not be encrypted.
     """
     pins = read_pins(context.home)
     for each in lock.artifacts:
@@ -60,7 +60,7 @@ def _require_pinned(artifact: Artifact, pins: dict[str, Any], home: Home) -> Non
             f"`{shown(artifact.url)}` now has the sha256 {artifact.sha256} in its index, but its first "
             f"download had {pin['sha256']}",
             hints=(
-                "the file was replaced, possibly maliciously: wait, or ask its publisher",
+                "the file was replaced, possibly maliciously: try again later, or ask its publisher",
                 f"if you trust the new file, remove its entry from `{home.pins}`",
             ),
             code="hash-mismatch",
@@ -90,13 +90,13 @@ def _size(artifact: Artifact, context: Context) -> int:
 
 
 def _require_trusted_way(artifact: Artifact, context: Context) -> None:
-    """Refuse an unencrypted download of a file with an unknown hash, because others could change it."""
+    """Reject an unencrypted download of a file with an unknown hash, because others could change it."""
     urls = context.network.require_candidates(artifact.url)
     require_encrypted(urls, os.environ, f"`{artifact.name}` (no hash is known)")
 
 
 def record_pin(artifact: Artifact, context: Context) -> None:
-    """Record a first download's hash, unless another process has recorded it.
+    """Record the hash of a first download, unless another process has already recorded it.
 
     Raises:
         FetchError: The other process downloaded a different file.
@@ -107,8 +107,8 @@ def record_pin(artifact: Artifact, context: Context) -> None:
         earlier = pins.get(artifact.url)
         if earlier and earlier["sha256"] != artifact.sha256:
             raise FetchError(
-                f"`{artifact.url}` served a different file moments ago, with sha256 {earlier['sha256']}",
-                hints=("a proxy or mirror may have changed it: use another one, or inspect the file",),
+                f"`{artifact.url}` served a different file moments ago, with the sha256 {earlier['sha256']}",
+                hints=("a proxy or mirror may have changed it: use a different one, or inspect the file",),
                 code="hash-mismatch",
             )
         when = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -121,8 +121,8 @@ def note_pins(artifacts: Sequence[Artifact], context: Context) -> None:
     if artifacts:
         mirrored = any(len(context.network.candidates(each.url)) > 1 for each in artifacts)
         context.note(
-            f"recorded the sha256 of this first download of {joined([each.name for each in artifacts], 3)}"
-            f"{' (through your mirrors)' if mirrored else ''}; later ones must match it"
+            f"recorded the sha256 of the first download of {joined([each.name for each in artifacts], 3)}"
+            f"{' (through your mirrors)' if mirrored else ''}; later downloads must match it"
         )
 
 
@@ -136,7 +136,7 @@ def read_pins(home: Home) -> dict[str, Any]:
         pins: dict[str, Any] = load_json(home.pins)["pins"]
         for url, pin in pins.items():
             if not re.fullmatch("[0-9a-f]{64}", pin["sha256"]) or int(pin["size_bytes"]) < 1:
-                raise ValueError(f"the entry for `{url}` is not a hash and size")
+                raise ValueError(f"the entry for `{url}` has no valid hash and size")
     except FileNotFoundError:
         return {}
     except (OSError, DataError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -149,7 +149,7 @@ def read_pins(home: Home) -> dict[str, Any]:
 
 
 def why_pinned(artifact: Artifact, home: Home) -> str:
-    """Return advice for a file that differs from its first download; "" if none is recorded."""
+    """Return advice about a file that differs from its first download, or "" if none is recorded."""
     pin = read_pins(home).get(artifact.url)
     if not pin or artifact.sha256 not in ("", pin["sha256"]):
         return ""
@@ -168,11 +168,11 @@ def with_installed_sdk(
     """Use a HIP SDK that is installed on this machine instead of AMD's installer, and report it.
 
     Args:
-        lock: A plan, or a lock from another machine. If that lock contains a copied SDK, this machine
-          downloads it from AMD.
-        context: Provides the store, and reports to the user.
+        lock: A plan, or a lock from another machine. If the lock contains the copy of an SDK that is not
+          installed here, the SDK is downloaded from AMD.
+        context: The store, and the progress display that reports the change.
         installed: HIP SDKs on this machine. One of them replaces an installer whose hash is not in the lock.
-        closed: The installer cannot be unpacked, so an installed SDK always replaces it.
+        closed: Whether an installed SDK always replaces the installer, because it cannot be unpacked.
     """
     parts = []
     for part in lock.components:
@@ -199,7 +199,7 @@ def _sdk(
                 continue
         context.note(
             f"copying the HIP SDK at `{each.folder}` ({each.found_by}) into the store; its file names "
-            f"identify it as {version}. The original is not modified"
+            f"identify it as {version}. The original stays unchanged"
         )
         return found
     if wanted.kind == "installer":
@@ -209,7 +209,7 @@ def _sdk(
 
 
 def _described(each: InstalledSdk, url: str, version: str, context: Context) -> Artifact | None:
-    """Describe an installed SDK; None if it is a different release, incomplete or unreadable."""
+    """Describe an installed SDK, or return None if it is a different release, incomplete, or unreadable."""
     if each.row is not None and each.row.version != version:
         return None
     why_not = each.why_not
@@ -219,5 +219,5 @@ def _described(each: InstalledSdk, url: str, version: str, context: Context) -> 
                 return folder_artifact(each.folder, name="HIP-SDK", version=version, url=url)
         except PrefixError as error:
             why_not = error.message
-    context.note(f"the HIP SDK at `{each.folder}` is not used: {why_not}")
+    context.note(f"not using the HIP SDK at `{each.folder}`: {why_not}")
     return None

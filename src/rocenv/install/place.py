@@ -7,8 +7,8 @@ import os
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from rocenv.activate.bin_scripts import write_start_scripts, write_wrappers
 from rocenv.activate.scripts import write_activation
-from rocenv.activate.starters import write_starters, write_wrappers
 from rocenv.core.errors import PrefixError
 from rocenv.core.lock import lock_text
 from rocenv.install.origins import require_fitting_packs, tree_files
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 
-CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # named so that users understand PIP_CONSTRAINT
+CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # self-explanatory for users who look at PIP_CONSTRAINT
 
 
 def place_all(
     prefix: Prefix, lock: Lock, wheels: Mapping[str, Path], context: Context
 ) -> dict[str, FileEntry]:
-    """Install every component of a lock into an empty prefix, and list its files."""
+    """Install every component of a lock into an empty prefix, and return its files."""
     origins = tree_files(lock, context.home)
     for text in require_fitting_packs(lock, origins, context.home):
         context.progress.note(text)
@@ -45,8 +45,9 @@ def place_all(
         copies = place_files(prefix, origins, context.home)
     if copies:
         context.progress.note(
-            f"{copies} files were copied, because `{prefix.path.parent}` does not support hard links to them "
-            "(a cloud folder, another filesystem, or another user's files). Each env there is a full copy"
+            f"copied {copies} files because `{prefix.path.parent}` does not support hard links to them (it "
+            "is a cloud folder or another filesystem, or another user owns the files). Each env there is a "
+            "full copy"
         )
     files = {path: origin.entry for path, origin in origins.items()}
     if parts := [component for component in lock.components if component.is_wheels]:
@@ -55,7 +56,7 @@ def place_all(
 
 
 def place_files(prefix: Prefix, origins: Mapping[str, Origin], home: Home) -> int:
-    """Create a prefix's files and links; return how many files had to be copied."""
+    """Create the files and links of a prefix, and return the number of files that had to be copied."""
     folders: set[Path] = set()
     copies = 0
     for path, origin in origins.items():
@@ -71,7 +72,7 @@ def place_files(prefix: Prefix, origins: Mapping[str, Origin], home: Home) -> in
 
 
 def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
-    """Return the dynamic loader that the set includes, relative to the prefix; "" if it includes none."""
+    """Return the path of the set's own dynamic loader, relative to the prefix, or "" if it has none."""
     for component in lock.components:
         if component.loader and component.layout is not None:
             for folder in component.layout.library_dirs:
@@ -85,7 +86,7 @@ def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
 
 
 def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> Record:
-    """Write rocenv's own files for the prefix's location, and finally the record, which lists all files."""
+    """Write rocenv's own files for the location of the prefix, and then the record, which lists all files."""
     lock = record.lock
     (prefix.path / "cache").mkdir(exist_ok=True)
     prefix.bin.mkdir(exist_ok=True)
@@ -106,9 +107,9 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
 
 
 def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
-    """Write constraints that keep pip and uv from replacing wheels built for this ROCm, if the set has any.
+    """Write constraints that keep pip and uv from replacing the wheels built for this ROCm, if there are any.
 
-    No other index has wheels with such a local version (`+rocm10.0.0`); triton may have no local version.
+    No other index has wheels with such a local version (`+rocm10.0.0`). triton may not have a local version.
     """
     place = prefix.path / CONSTRAINTS
     if not any(change.value.endswith(f"/{CONSTRAINTS}") for change in lock.environment):
@@ -128,11 +129,10 @@ def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
 
 
 def _write_programs(prefix: Prefix, record: Record, files: Collection[str]) -> list[Path]:
-    """Write starters and links for a set's programs, and list them.
+    """Write the start scripts and links of a set's programs, and return their paths.
 
     Raises:
-        PrefixError: The set is missing a program, has two with the same name, or has a file where a link
-          belongs.
+        PrefixError: The set lacks a program, has two with the same name, or has a file where a link belongs.
         DataError: A program has an invalid name.
     """
     parts = [
@@ -150,18 +150,18 @@ def _write_programs(prefix: Prefix, record: Record, files: Collection[str]) -> l
         for name, path in layout.names.items()
         if path in files and (os.path.islink(prefix.path / name) or not os.path.exists(prefix.path / name))
     ]
-    starters: list[Path] = []
+    scripts: list[Path] = []
     for layout, tree in parts:
-        for starter in _starters(prefix, record, layout, tree, files):
-            if starter in starters:
+        for script in _start_scripts(prefix, record, layout, tree, files):
+            if script in scripts:
                 raise PrefixError(
-                    f"two of the set's programs would be started as `{starter.name}`", code="package-conflict"
+                    f"two programs of the set have the same name: `{script.name}`", code="package-conflict"
                 )
-            starters.append(starter)
-    return [*links, *starters]
+            scripts.append(script)
+    return [*links, *scripts]
 
 
-def _starters(
+def _start_scripts(
     prefix: Prefix, record: Record, layout: Layout, tree: Path, files: Collection[str]
 ) -> Iterator[Path]:
     for program in layout.programs:
@@ -170,12 +170,12 @@ def _starters(
         if not found:
             other = f": `{matching[0]}` is not executable" if matching else ""
             raise PrefixError(
-                f"the set's packages contain no program `{program.path}`{other}",
-                hints=("the channel has changed; upgrade rocenv or use another channel",),
+                f"the set's packages do not contain the program `{program.path}`{other}",
+                hints=("the channel has changed; upgrade rocenv, or use a different channel",),
                 code="set-incomplete",
             )
         for path in found:
-            yield from write_starters(
+            yield from write_start_scripts(
                 prefix.bin,
                 program,
                 prefix.path / path,
@@ -186,7 +186,7 @@ def _starters(
 
 
 def _is_startable(path: Path) -> bool:
-    """Whether a program exists and is executable, rather than a dangling link."""
+    """Whether a program is an executable file rather than a dangling link."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
@@ -200,7 +200,7 @@ def _matching(pattern: str, files: Collection[str]) -> list[str]:
 
 
 def _link(prefix: Prefix, name: str, path: str) -> Path:
-    """Link to one of the set's files unless the link exists."""
+    """Create a link to one of the set's files, unless it already exists."""
     place = prefix.path / name
     folder = PurePosixPath(name).parent
     target = os.path.relpath(prefix.path / path, place.parent)
@@ -208,14 +208,14 @@ def _link(prefix: Prefix, name: str, path: str) -> Path:
         return place
     if place.exists() and not place.is_symlink():
         raise PrefixError(
-            f"a package has a file of its own at `{folder}/{place.name}`, where rocenv needs a link",
+            f"a package contains the file `{folder}/{place.name}`, where rocenv needs a link",
             code="package-conflict",
         )
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise PrefixError(
-            f"a package has a file at `{folder}`, or above it, where rocenv needs a folder of links",
+            f"`{folder}` or one of its parents is a file in a package, but rocenv needs a folder for links",
             code="package-conflict",
         ) from error
     remove_path(place)

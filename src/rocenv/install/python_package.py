@@ -1,7 +1,8 @@
 """Verify downloaded Python packages, and build wheels from pure-Python sdists.
 
-AMD publishes the package `rocm` only as an sdist whose `setup.py` detects the machine's GPU. None of its code
-runs here: modules and commands are used unchanged, so an sdist produces the same wheel on every machine.
+AMD publishes the package `rocm` only as an sdist whose `setup.py` detects the machine's GPU. rocenv does not
+run that code: it packs the modules and commands unchanged, so an sdist produces the same wheel on every
+machine.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 _LARGEST_BYTES = 64 << 20  # total size of an sdist's members; `rocm` has 100 kB
 _LARGEST_METADATA_BYTES = 4 << 20
-# Errors that zipfile, tarfile and decompressors raise for invalid files, and packaging for names and
-# versions.
+# Errors that zipfile, tarfile, and decompressors raise for invalid files, and `packaging` for invalid names
+# and versions.
 _DAMAGED = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -48,9 +49,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # for every member; the earliest date that zip su
 
 
 def require_package(artifact: Artifact, path: Path) -> None:
-    """Raise ArchiveError unless a file is the wheel or sdist that an artifact specifies.
+    """Raise ArchiveError unless a file is the wheel or sdist that an artifact describes.
 
-    If the hash is unknown, this distinguishes a package from a proxy's web page.
+    If the hash is unknown, this detects a web page that a proxy served instead of the package.
     """
     try:
         metadata = _wheel_metadata(path) if artifact.kind == "wheel" else _sdist_members(path)["PKG-INFO"]
@@ -75,13 +76,13 @@ def wheel_of(sdist: Path, artifact: Artifact, others: Sequence[Artifact]) -> tup
     """Build a wheel from a pure-Python sdist without running its code.
 
     Args:
-        sdist: The archive; its modules are in `src`.
-        artifact: Its name and version.
-        others: The packages in its component: the wheel depends on the core, and every other package is an
-          extra.
+        sdist: The archive, with its modules in `src`.
+        artifact: The name and version of the package.
+        others: The other packages of its component: the wheel depends on the core package, and has an extra
+          for each of the others.
 
     Returns:
-        The wheel's file name and contents; the same input produces the same bytes.
+        The wheel's file name and contents; the same input produces identical contents.
 
     Raises:
         ArchiveError: The archive is damaged or contains no modules.
@@ -122,7 +123,7 @@ def _wheel_metadata(path: Path) -> bytes:
 
 
 def _sdist_members(path: Path) -> dict[str, bytes]:
-    """Read the regular files in an sdist, keyed by path below its top folder."""
+    """Read the regular files in an sdist, keyed by their path below its top-level folder."""
     members: dict[str, bytes] = {}
     left = _LARGEST_BYTES
     with tarfile.open(path, "r:gz") as archive:
@@ -132,7 +133,7 @@ def _sdist_members(path: Path) -> dict[str, bytes]:
             left -= member.size
             inner = member.name.partition("/")[2]
             if left < 0 or not inner or posixpath.normpath(inner) != inner or inner.startswith(("/", "../")):
-                raise tarfile.TarError(f"it must not contain `{member.name}`")
+                raise tarfile.TarError(f"`{member.name}` is too large or has an unsafe name")
             stream = archive.extractfile(member)
             assert stream is not None
             members[inner] = stream.read()

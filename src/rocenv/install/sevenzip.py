@@ -33,7 +33,7 @@ _INSTALL_HINT = (
 
 
 class NoProgram(ArchiveError):
-    """No installed program can unpack this kind of archive."""
+    """Raised if no installed program can unpack this kind of archive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,21 +41,21 @@ class Member:
     """A file to extract from an archive."""
 
     stored: str  # name in the archive
-    path: str  # sanitised path, which external programs unpack to
+    path: str  # sanitized path, where external programs unpack the file
     name: str  # path in the tree
     size_bytes: int
     crc: int | None
 
 
 def unpack_7z(path: Path, tree: Tree, work: Path, *, start: int = 0, below: str = "") -> None:
-    """Unpack a 7z archive into a tree; every name is checked before writing.
+    """Unpack a 7z archive into a tree after checking every name.
 
     Args:
         path: The file that contains the archive.
         tree: The destination.
         work: Temporary folder for an external program, created and removed.
         start: Offset of the archive in the file.
-        below: Unpack only a folder with this name; "" = everything.
+        below: The name of the only folder to unpack, or "" to unpack everything.
 
     Raises:
         NoProgram: No installed program can unpack the archive.
@@ -101,11 +101,11 @@ def _members(archive: SevenZipFile, tree: Tree, below: str) -> list[Member]:
 
 
 class _Sinks:
-    """Output files for py7zr, which writes sequentially, so one object serves all of them.
+    """The output files for py7zr, which writes sequentially, so one object serves all of them.
 
     Attributes:
-        wanted: The allowed files, by sanitised path.
-        failure: An error that is not the archive's fault, such as a full disk.
+        wanted: The allowed files, by sanitized path.
+        failure: An error that the archive did not cause, such as a full disk.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -128,7 +128,7 @@ class _Sinks:
         return len(data)
 
     def finish(self) -> None:
-        """Finish the current file and list it."""
+        """Finish the current file, and add it to the tree's list."""
         if self._file is not None:
             self._file.finish()
             self._file = None
@@ -165,7 +165,7 @@ class _Sinks:
 
 @contextlib.contextmanager
 def _as_damage(sinks: _Sinks) -> Iterator[None]:
-    """Convert py7zr's errors for damaged archives, which can be almost anything, to ArchiveError."""
+    """Convert py7zr's errors for damaged archives, which can have almost any type, to ArchiveError."""
     from py7zr.exceptions import CrcError, PasswordRequired
 
     try:
@@ -179,7 +179,7 @@ def _as_damage(sinks: _Sinks) -> Iterator[None]:
             raise ArchiveError("the 7z archive is encrypted") from error
         if isinstance(error, CrcError):
             name = shown(str(error.filename))
-            raise ArchiveError(f"damaged 7z archive: the contents of `{name}` are wrong") from error
+            raise ArchiveError(f"damaged 7z archive: the checksum of `{name}` is wrong") from error
         words = shown(str(error)[:200])
         raise ArchiveError(f"damaged 7z archive: {words or type(error).__name__}") from error
     finally:
@@ -187,7 +187,7 @@ def _as_damage(sinks: _Sinks) -> Iterator[None]:
 
 
 class _Window(io.RawIOBase):
-    """Presents a file from an offset onward as a separate file."""
+    """The part of a file from an offset onward, as a file of its own."""
 
     def __init__(self, stream: io.BufferedReader, start: int) -> None:
         self._stream = stream
@@ -209,7 +209,7 @@ class _Window(io.RawIOBase):
         return self._stream.readinto(buffer)
 
 
-# ---------------------------------------------------------------- by a system program
+# ---------------------------------------------------------------- system programs
 
 
 def _unpack_by_program(
@@ -217,7 +217,7 @@ def _unpack_by_program(
 ) -> None:
     """Unpack members with safe names using 7-Zip or libarchive's tar.
 
-    The output is checked as strictly as py7zr's. The caller removes `work`.
+    Their output is checked as strictly as that of py7zr. The caller removes `work`.
     """
     programs = _programs()
     if not programs:
@@ -229,7 +229,7 @@ def _unpack_by_program(
     work.mkdir()
     archive = path
     if start:
-        archive = work / "a.7z"  # these programs have their own rules for finding an archive in an executable
+        archive = work / "a.7z"  # these programs look for an archive in an executable in different ways
         _copy_from(path, start, archive, tree.advance)
     failures = []
     for program in programs:
@@ -243,15 +243,15 @@ def _unpack_by_program(
                 _take(member, out, tree)
             return
         failures.append(f"{program}: {failure}")
-    raise NoProgram(f"no program could unpack it; {'; '.join(failures)}", hints=(_INSTALL_HINT,))
+    raise NoProgram(f"no installed program can unpack it; {'; '.join(failures)}", hints=(_INSTALL_HINT,))
 
 
 def _programs() -> list[str]:
     """List installed programs that support every 7z method, best first."""
     found = [program_on_path(name) for name in ("7z", "7zz", "7za")]
     if WINDOWS:
-        # Use full paths: a tar on PATH may be GNU's, which does not support 7z. Windows has included
-        # libarchive's since 2018.
+        # Use full paths: the tar on PATH may be GNU tar, which cannot read 7z. Windows has included
+        # libarchive's tar since 2018.
         for variable, rest in (("ProgramFiles", r"7-Zip\7z.exe"), ("SystemRoot", r"System32\tar.exe")):
             place = Path(os.environ.get(variable, "C:\\"), rest)
             found.append(str(place) if place.exists() else None)
@@ -261,10 +261,10 @@ def _programs() -> list[str]:
 
 
 def _command(program: str, archive: Path, out: Path, members: Sequence[Member]) -> list[str]:
-    """Build the command that unpacks an archive, or only these members."""
+    """Build the command that unpacks these members of an archive, or all if none are given."""
     names = out.with_name("names.txt")
     if Path(program).stem.lower() in ("tar", "bsdtar"):
-        # tar treats names as patterns; safe names on Windows contain no `*` or `?`.
+        # tar treats names as patterns, but names that are safe on Windows do not contain `*` or `?`.
         _write_lines(names, [re.sub(r"([\[\]])", r"\\\1", member.path) for member in members])
         chosen = ["-T", str(names)] if members else []
         return [program, "-xf", str(archive), "-C", str(out), *chosen]
@@ -280,7 +280,7 @@ def _write_lines(path: Path, lines: list[str]) -> None:
 def run_quietly(
     command: Sequence[str] | str, advance: Callable[[int], None], timeout_s: float | None = None
 ) -> str:
-    """Run a program to completion and return its error, "" = success; kill it if `advance` raises."""
+    """Run a program, and return its error or "" for success; if `advance` raises, kill the program."""
     # 7-Zip on POSIX encodes file names by locale, and the C locale supports only ASCII.
     environ = os.environ if WINDOWS else {**os.environ, "LC_ALL": "C.UTF-8"}
     done = process.run(
@@ -303,9 +303,9 @@ def _take(member: Member, out: Path, tree: Tree) -> None:
     for part in Path(member.path).parts[:-1]:
         here = here / part
         if here.is_symlink():
-            raise ArchiveError(f"`{shown(member.name)}` was unpacked behind a link")
+            raise ArchiveError(f"`{shown(member.name)}` was unpacked through a link")
     if not source.exists():
-        raise ArchiveError(f"`{shown(member.name)}` was not unpacked; an antivirus may have quarantined it")
+        raise ArchiveError(f"`{shown(member.name)}` was not unpacked; antivirus software may have removed it")
     tree.take(member.name, source, member.size_bytes, member.crc)
 
 

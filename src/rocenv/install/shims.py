@@ -1,6 +1,6 @@
-"""Install ZLUDA in an env: replacements for CUDA's files, and start-up code for the venv's Python.
+"""Install ZLUDA in an env: shims that replace CUDA's files, and startup code for the venv's Python.
 
-Shims can be removed again without a trace.
+Removing the shims restores the original files.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _STARTUP = "rocenv_zluda"
 def apply_shims(
     prefix: Prefix, lock: Lock, files: Mapping[str, FileEntry], *, in_torch: bool = False
 ) -> dict[str, FileEntry]:
-    """Create a set's shims after its other files, and return them with the kept originals.
+    """Create the shims of a set after its other files, and return them with the originals that are kept.
 
     Existing shims are replaced. A shim shares its data with its source file. `files` lists the env's files
-    without shims. With `in_torch`, shims replace torch's own files, which are kept.
+    without shims. With `in_torch`, shims replace torch's own files, which are moved aside.
 
     Raises:
-        PrefixError: The set is missing a shim's source or the file it replaces, or torch's own file is a
-          shim.
+        PrefixError: The set lacks the source of a shim or the file that it replaces, or torch's own file is
+          a shim.
     """
     made: dict[str, FileEntry] = {}
     build = zluda_of(lock)
@@ -61,7 +61,7 @@ def apply_shims(
 
 
 def undo_shims(prefix: Prefix, lock: Lock) -> None:
-    """Restore torch's kept files, which were moved, not copied."""
+    """Move torch's original files back into place."""
     for shim in shims_of(lock, in_torch=True):
         if shim.original and (prefix.path / shim.original).exists():
             remove_path(prefix.path / shim.path)
@@ -69,7 +69,7 @@ def undo_shims(prefix: Prefix, lock: Lock) -> None:
 
 
 def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
-    """Move torch's original file aside, unless it has already been moved."""
+    """Move torch's original file aside, unless that has already been done."""
     kept = prefix.path / original
     kept.parent.mkdir(parents=True, exist_ok=True)
     if _is(kept, entry):
@@ -85,7 +85,7 @@ def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
 
 
 def base_files(lock: Lock, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-    """Derive an env's files without shims from the list that includes them."""
+    """Return the list of an env's files without shims, given the list that includes them."""
     base = dict(files)
     for in_torch in (False, True):
         for shim in shims_of(lock, in_torch=in_torch):
@@ -100,7 +100,7 @@ def _listed(prefix: Prefix, path: str, files: Mapping[str, FileEntry]) -> FileEn
     if path not in files:
         raise PrefixError(
             f"env `{prefix.name}` cannot use its shims: no component contains `{path}`",
-            hints=("another build may contain it: `rocenv matrix --zluda '*'`",),
+            hints=("a different build may contain it: `rocenv matrix --zluda '*'`",),
             code="shim-missing",
         )
     return files[path]
@@ -108,8 +108,8 @@ def _listed(prefix: Prefix, path: str, files: Mapping[str, FileEntry]) -> FileEn
 
 def _calls_itself(prefix: Prefix, path: str) -> PrefixError:
     return PrefixError(
-        f"the backup of `{path}` in env `{prefix.name}` should be torch's file but is ZLUDA's, which would "
-        "call itself",
+        f"the backup of `{path}` in env `{prefix.name}` should be torch's file, but it is ZLUDA's, which "
+        "would call itself",
         hints=(f"restore torch's files: `rocenv repair {shell_join(prefix.name)}`",),
         code="shim-original",
     )
@@ -120,9 +120,9 @@ def _is(path: Path, entry: FileEntry) -> bool:
 
 
 def write_startup(prefix: Prefix, record: Record, files: Collection[str]) -> tuple[Path, ...]:
-    """Add code to the venv that loads ZLUDA before torch, if the set has both; return the paths.
+    """Add code to the venv that loads ZLUDA before torch, if the set has both, and return the paths.
 
-    These files do not contain the prefix, so they stay valid if it is moved.
+    The files do not contain the path of the prefix, so they stay valid if it is moved.
     """
     lock = record.lock
     build, torch = zluda_of(lock), lock.part("torch")

@@ -1,12 +1,12 @@
 """The store: every artifact, unpacked once, identified by its hash, and shared by all envs.
 
-`store/SHA256/` contains `tree/`, whose files are read-only, and `manifest.json`. An entry is filled in a
-temporary folder and renamed when complete, so every existing entry is complete. The next process that needs
-the artifact, or `gc`, removes a killed process's leftovers.
+`store/SHA256/` contains `tree/`, whose files are read-only, and `manifest.json`. An entry is created in a
+temporary folder and renamed when complete, so every existing entry is complete. If a process is killed, `gc`
+or the next process that needs the artifact removes the leftovers.
 
 Only verified bytes are unpacked: a `.deb` is hashed while being unpacked; other packages are first copied to
 a private folder and hashed while being copied. The manifest is sealed for its folder, so an attacker who
-changes both an entry's files and its manifest invalidates the entry.
+changes both the files of an entry and its manifest invalidates the entry.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BLOCKS_AHEAD = 3  # usually 24 MiB each; enough for two cores, and far below the
 
 
 class Section(NamedTuple):
-    """A file inside a larger one, such as a member of a bundle; rocenv reads it in place."""
+    """A file inside a larger file, such as a member of a bundle; rocenv reads it in place."""
 
     path: Path
     start: int
@@ -53,15 +53,15 @@ class Section(NamedTuple):
 
 
 class DamagedPackage(FetchError):
-    """A cached file no longer matches its hash; it has been removed."""
+    """Raised if a cached file no longer matches its hash; the file has been removed."""
 
 
 def bundle_error(path: Path, why: str) -> DataError:
-    """Return the error for a bundle that differs from what `rocenv bundle` wrote."""
+    """Return the error for a bundle that has changed since `rocenv bundle` wrote it."""
     return DataError(
         f"the bundle `{path}` is damaged: {why}",
         hints=(
-            f"compare `{shell_join('sha256sum', str(path))}` with the sum that `rocenv bundle` printed",
+            f"compare `{shell_join('sha256sum', str(path))}` with the checksum that `rocenv bundle` printed",
             "copy the bundle again, or ask its author for a new one",
         ),
         code="bundle-damaged",
@@ -70,7 +70,7 @@ def bundle_error(path: Path, why: str) -> DataError:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Convert errors while reading a bundle to DataErrors."""
+    """Convert errors that occur while reading a bundle to DataError."""
     try:
         yield
     except OSError as error:
@@ -84,7 +84,7 @@ def tree_of(home: Home, artifact: Artifact) -> Path:
 
 
 def holds(home: Home, artifact: Artifact, expected: Mapping[str, FileEntry] = MappingProxyType({})) -> bool:
-    """Whether this home's store contains an artifact and the given files are undamaged."""
+    """Whether the store contains an artifact, and the `expected` files in it are undamaged."""
     try:
         _read_manifest(home, home.store / artifact.sha256)
     except (OSError, DataError):
@@ -93,7 +93,7 @@ def holds(home: Home, artifact: Artifact, expected: Mapping[str, FileEntry] = Ma
 
 
 def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
-    """List an artifact's files in the store: path in its tree -> entry.
+    """Return the files of an artifact in the store: path in its tree -> entry.
 
     Raises:
         DataError: The artifact is not in the store, or this home did not write its manifest.
@@ -106,7 +106,7 @@ def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
     except (OSError, DataError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{artifact.name} {artifact.version} is damaged in the store: cannot read `{path}`",
-            hints=(f"remove `{path.parent}` and run the same command again",),
+            hints=(f"remove `{path.parent}`, then run the same command again",),
         ) from error
 
 
@@ -127,19 +127,19 @@ def add(
 
     Args:
         home: The home that contains the store.
-        artifact: What `package` must be.
-        package: The downloaded file, or the one in a bundle; its hash is verified again, because it may have
-          been cached for months.
-        pool: Decodes packages; shared by all of a set's artifacts.
+        artifact: The artifact that `package` must contain.
+        package: The downloaded or bundled file; its hash is verified again, because it may have been cached
+          for months.
+        pool: Threads that decode packages, shared by all artifacts of a set.
         advance: Called with the number of bytes written.
         expected: See `holds`.
 
     Raises:
         ArchiveError: The package is damaged or unsafe; the message identifies it.
-        DamagedPackage: The file does not match its hash; it has been removed so that it can be downloaded
+        DamagedPackage: The file does not match its hash, and has been removed so that it can be downloaded
           again.
-        InstallerClosed: The package is an installer that can only be run.
-        PrefixError: There is not enough space, the store is not writable, or a folder has changed.
+        InstallerClosed: The package is an installer that cannot be unpacked.
+        PrefixError: The disk is full, the store is not writable, or a folder to copy has changed.
     """
     final = home.store / artifact.sha256
     with locked(home.lock("store", artifact.sha256)), storage_errors(home.path):
@@ -170,12 +170,12 @@ def unpacks(artifact: Artifact) -> bool:
 
 
 def copies(artifact: Artifact) -> bool:
-    """Whether unpacking an artifact temporarily needs space for a copy of its package."""
+    """Whether unpacking an artifact requires temporary space for a copy of its package."""
     return unpacks(artifact) and artifact.kind not in ("deb", "folder")
 
 
 def _unpack(artifact: Artifact, package: Path | Section, tree: Tree, work: Path, pool: Executor) -> None:
-    """Fill a tree from a package. `work` is created for temporary files."""
+    """Unpack a package into a tree. `work` is created for temporary files."""
     # The readers are imported late, because most envs use artifacts from the store.
     if artifact.kind == "folder":
         from rocenv.install.folder import copy_folder
@@ -204,7 +204,7 @@ def _unpack(artifact: Artifact, package: Path | Section, tree: Tree, work: Path,
 
 
 def _unpack_deb(artifact: Artifact, package: Path | Section, tree: Tree, pool: Executor) -> None:
-    """Unpack a package and hash it in the same pass; the caller discards the tree if the hash is wrong."""
+    """Unpack and hash a package in one pass; if the hash is wrong, the caller discards the tree."""
     from rocenv.install.deb import data_chunks, limited, unpack_tar
 
     failure = None
@@ -226,7 +226,7 @@ def take(artifact: Artifact, section: Section, folder: Path, advance: Callable[[
     """Copy a file from a bundle into the download folder, unless it is already there, and return its path.
 
     Raises:
-        DataError: It does not match its hash.
+        DataError: The file does not match its hash.
     """
     final = folder / artifact.sha256
     if final.is_file() and final.stat().st_size == artifact.size_bytes:
@@ -252,7 +252,7 @@ def _copy(artifact: Artifact, package: Path | Section, own: Path, advance: Calla
 
 
 def _opened(artifact: Artifact, package: Path | Section) -> BufferedReader:
-    """Open a downloaded file at its first byte; raise FetchError if it is missing."""
+    """Open a package at its first byte; raise FetchError if a downloaded file is missing."""
     if isinstance(package, Section):
         with reading(package.path):
             file = open_regular(package.path)
@@ -275,7 +275,7 @@ def _opened(artifact: Artifact, package: Path | Section) -> BufferedReader:
 
 
 class _Hashing:
-    """A file that is hashed while being read once, sequentially; bytes appended later are ignored."""
+    """A file that is hashed while being read sequentially; bytes appended after opening are ignored."""
 
     def __init__(self, file: BufferedReader, package: Path | Section) -> None:
         self.digest = hashlib.sha256()
@@ -295,7 +295,7 @@ def sweep(home: Home, keep: frozenset[str], *, dry_run: bool) -> list[tuple[str,
     """Remove leftovers and artifacts that no env uses; the caller must hold `home.in_use` exclusively.
 
     Returns:
-        The removed items or, with `dry_run`, the items it would remove: (name and version, bytes).
+        The removed items, or with `dry_run` the items that it would remove: (name and version, bytes).
     """
     freed = []
     for folder in sorted(home.store.glob("*")) if home.store.exists() else []:
@@ -308,7 +308,7 @@ def sweep(home: Home, keep: frozenset[str], *, dry_run: bool) -> list[tuple[str,
 
 
 def _take_out(home: Home, folder: Path) -> None:
-    """Remove a store folder; rename it first, so that a partial one never looks complete."""
+    """Remove a store folder, but rename it first, so that a partly removed one never looks complete."""
     if folder.name == STAGING:
         remove_tree(folder)
         return
@@ -320,7 +320,7 @@ def _take_out(home: Home, folder: Path) -> None:
 
 
 def tree_bytes(folder: Path) -> int:
-    """Add up the sizes of the files below a folder without following links."""
+    """Return the total size of the files below a folder, without following links."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
 
 
@@ -335,16 +335,16 @@ def _title(home: Home, folder: Path) -> str:
 
 
 def require_hash(artifact: Artifact, package: Path | Section, sha256: str = "") -> None:
-    """Remove a package with the wrong hash, and raise DamagedPackage; for a bundle, only raise DataError.
+    """Remove a package with the wrong hash and raise DamagedPackage, or DataError for a file in a bundle.
 
-    `sha256` is the package's hash, if the caller already knows it.
+    `sha256` is the hash of the package, if the caller has already computed it.
     """
     if not isinstance(package, Section):
         sha256 = sha256 or sha256_of(package)
     if sha256 == artifact.sha256:
         return
     if isinstance(package, Section):
-        raise bundle_error(package.path, f"`{artifact.name} {artifact.version}` in it was changed")
+        raise bundle_error(package.path, f"`{artifact.name} {artifact.version}` in it has changed")
     package.unlink(missing_ok=True)
     raise DamagedPackage(
         f"the downloaded file for {artifact.name} {artifact.version} was damaged in the cache: its sha256 is "

@@ -1,7 +1,7 @@
-"""The target folder for an unpacked archive; only this module turns member names into paths.
+"""The destination folder of an unpacked archive; only this module turns member names into paths.
 
-Linux packages keep their links and spelling. Windows archives follow Windows' naming rules on every system,
-so a lock produces the same files everywhere.
+Linux packages keep their links and spelling. Windows archives follow the naming rules of Windows on every
+system, so a lock produces the same files everywhere.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Source: learn.microsoft.com, "Maximum Path Length Limitation"
-_PATH_LIMIT = 248  # for a folder; a file's is 260
-# Filesystem errors for names that cannot be stored or already exist in another spelling.
+_PATH_LIMIT = 248  # for a folder; the limit for a file is 260
+# Filesystem errors for names that cannot be stored, or that already exist with a different spelling.
 _NAME_ERRORS = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST)
 
-# GPU code compresses to a thirtieth of its size; DEFLATE can expand data 1032-fold, LZMA 7000-fold.
+# GPU code compresses to one thirtieth of its size; DEFLATE can expand data 1032-fold, LZMA 7000-fold.
 _RATIO = 200
 _RATIO_FREE_BYTES = 64 << 20
-_MOST_MEMBERS = 200_000  # files, links and folders; the largest known package has 50,576
-_LONGEST_NAME = 4096  # Source: linux/limits.h, PATH_MAX
+_MAX_MEMBERS = 200_000  # files, links and folders; the largest known package has 50,576
+_MAX_NAME = 4096  # Source: linux/limits.h, PATH_MAX
 
 
 class Tree:
-    """An empty folder that an untrusted archive fills; nothing outside is ever written.
+    """An empty folder that receives the files of an untrusted archive; nothing is written outside it.
 
-    Files are read-only and get the current time; owners are ignored. Claim a path before writing to it; that
-    checks its name against the rules and all earlier members.
+    Files are read-only and get the current time; owners are ignored. Claim a path before writing to it, which
+    checks the name against the rules and all earlier members.
 
     Attributes:
-        folder: Where the files are.
+        folder: The folder that contains the files.
         advance: Called with the number of bytes written.
-        files: The contents so far: path with `/` -> entry.
+        files: The files so far: path with `/` -> entry.
     """
 
     def __init__(self, folder: Path, advance: Callable[[int], None], *, for_windows: bool) -> None:
@@ -77,7 +77,7 @@ class Tree:
         return path
 
     def claim_folder(self, name: str) -> None:
-        """Reserve a folder's path; its first file creates the folder. Same errors as `claim`."""
+        """Reserve the path of a folder, which its first file creates; raises the same errors as `claim`."""
         self._claimed_folder(self._clean_name(name), name)
 
     def _claimed_folder(self, path: str, name: str) -> str:
@@ -88,8 +88,8 @@ class Tree:
             if key in self._claimed:
                 raise ArchiveError(f"`{shown(name)}` uses a file as a folder")
             place = self._folders.setdefault(key, path)
-        if len(self._folders) + len(self._claimed) > _MOST_MEMBERS:
-            raise ArchiveError(f"it contains more than {_MOST_MEMBERS:,} files and folders")
+        if len(self._folders) + len(self._claimed) > _MAX_MEMBERS:
+            raise ArchiveError(f"it contains more than {_MAX_MEMBERS:,} files and folders")
         return place
 
     def write(
@@ -105,7 +105,7 @@ class Tree:
         out.finish()
 
     def begin(self, path: str, size_bytes: int, *, executable: bool = False) -> OpenFile:
-        """Open a claimed file to write it in chunks."""
+        """Open a claimed file for writing in chunks."""
         with self._made_here(path) as place:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             descriptor = os.open(place, flags, 0o555 if executable else 0o444)
@@ -114,7 +114,7 @@ class Tree:
     def link(self, path: str, target: str) -> None:
         """Create a claimed symbolic link; raise ArchiveError if it points outside the tree.
 
-        An absolute target refers to the package's root, so it is made relative.
+        An absolute target is relative to the package's root, so it is converted.
         """
         inside = link_target(path, target)
         with self._made_here(path) as place:
@@ -122,7 +122,7 @@ class Tree:
         self.files[path] = FileEntry(link=inside)
 
     def hard_link(self, path: str, original: str) -> None:
-        """Add a claimed second name to an earlier file."""
+        """Create a claimed hard link to an earlier file."""
         source = self._clean_name(original)
         entry = self.files.get(source)
         if entry is None or entry.link:
@@ -134,7 +134,7 @@ class Tree:
         self.files[path] = entry
 
     def take(self, path: str, source: Path, size_bytes: int | None = None, crc: int | None = None) -> None:
-        """Move an unpacked file to its claimed path; raise ArchiveError unless it has the declared size."""
+        """Move an unpacked file to its claimed path; raise ArchiveError unless its size and CRC match."""
         info = source.lstat()
         if not stat.S_ISREG(info.st_mode) or is_link(info) or info.st_nlink > 1:
             raise ArchiveError(f"`{shown(path)}` is a link or another special file")
@@ -144,14 +144,14 @@ class Tree:
             found_crc = zlib.crc32(data, found_crc)
             self.advance(len(data))
         if (size_bytes is not None and size_bytes != info.st_size) or (crc is not None and crc != found_crc):
-            raise ArchiveError(f"`{shown(path)}` does not match the archive's listing")
+            raise ArchiveError(f"`{shown(path)}` does not match the size and checksum in the archive")
         with self._made_here(path) as place:
             source.rename(place)
         place.chmod(0o444)
         self.files[path] = FileEntry(sha256=digest.hexdigest(), size_bytes=info.st_size)
 
     def take_once(self, name: str, source: Path) -> None:
-        """Claim and move a file, unless an identical one exists, because components may share files."""
+        """Claim and move a file, unless an identical file exists, because components may share files."""
         there = self._claimed.get(self._key(self._clean_name(name)))
         if there is None:
             self.take(self.claim(name), source)
@@ -167,7 +167,7 @@ class Tree:
 
     @contextlib.contextmanager
     def _made_here(self, path: str) -> Iterator[Path]:
-        """Create a claimed path's folder; raise ArchiveError for a name that the filesystem rejects."""
+        """Create the parent of a claimed path; raise ArchiveError if the filesystem rejects the name."""
         place = self.folder / path
         with _name_errors(place):
             above = ""
@@ -191,22 +191,22 @@ class OpenFile:
         self._digest = hashlib.sha256()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append; raise ArchiveError if the file exceeds its declared size."""
+        """Append data; raise ArchiveError if the file exceeds its declared size."""
         if self._written + len(data) > self._expected.size_bytes:
-            raise ArchiveError(f"`{shown(self._path)}` is larger than the archive says")
+            raise ArchiveError(f"`{shown(self._path)}` is larger than the archive declares")
         self._digest.update(data)
         write_uncached(self._descriptor, memoryview(data), self._written)
         self._written += len(data)
         self._tree.advance(len(data))
 
     def close(self) -> None:
-        """Close the file; repeated calls do nothing."""
+        """Close the file; repeated calls have no effect."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def finish(self) -> None:
-        """Close the file and list it; raise ArchiveError if it is smaller than declared."""
+        """Close the file and add it to the tree's list; raise ArchiveError if it is smaller than declared."""
         self.close()
         if self._written != self._expected.size_bytes:
             raise ArchiveError(f"`{shown(self._path)}` is truncated")
@@ -217,7 +217,7 @@ class OpenFile:
 
 
 def member_path(name: str) -> str:
-    """Sanitise a member's name to a relative path, `""` for the root; raise ArchiveError if unsafe."""
+    """Sanitize a member's name to a relative path ("" is the root); raise ArchiveError if it is unsafe."""
     _require_plain(name, name)
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or any(part[1:2] == ":" for part in parts[:1]):
@@ -228,7 +228,7 @@ def member_path(name: str) -> str:
 
 
 def windows_path(name: str) -> str:
-    """Sanitise a member's name like `member_path`; also reject names that Windows interprets differently.
+    """Sanitize a member's name like `member_path`, and also reject names with a special meaning on Windows.
 
     These are device names, alternate data streams, and names with trailing dots or spaces.
     """
@@ -250,10 +250,10 @@ def link_target(name: str, target: str) -> str:
         raise ArchiveError(f"`{shown(name)}` is a link without a target")
     here = posixpath.dirname(name)
     if target.startswith("/"):
-        # The package means its own root; in a prefix, an absolute link would point to system files.
+        # The target refers to the package's root; in a prefix, an absolute link would point to system files.
         target = posixpath.relpath("/" + target.lstrip("/"), "/" + here)
     reached = posixpath.normpath(posixpath.join(here, target))
-    # A `..` after another name could escape through an earlier link, which the names do not show.
+    # A `..` after another name could escape through an earlier link, which the path alone does not reveal.
     steps = [step for step in target.split("/") if step not in ("", ".")]
     climbs_late = ".." in steps[next((i for i, step in enumerate(steps) if step != ".."), len(steps)) :]
     if reached == ".." or reached.startswith("../") or climbs_late:
@@ -262,9 +262,9 @@ def link_target(name: str, target: str) -> str:
 
 
 def _require_plain(path: str, name: str) -> None:
-    """Reject names that no ROCm package uses and that some systems or terminals cannot display."""
-    if max(len(path), len(name)) > _LONGEST_NAME:
-        raise ArchiveError(f"`{shown(name[:40])}…` cannot be created: its path or target is too long")
+    """Reject names that some systems or terminals cannot handle; ROCm packages do not use them."""
+    if max(len(path), len(name)) > _MAX_NAME:
+        raise ArchiveError(f"`{shown(name[:40])}…` cannot be created: the path or link target is too long")
     if "\\" in path or any(ord(char) < 32 or ord(char) == 127 for char in path):
         raise ArchiveError(f"`{shown(name)}` contains a backslash or a control character")
     if any("\ud800" <= char <= "\udfff" for char in path):
@@ -277,15 +277,15 @@ def shown(name: str) -> str:
 
 
 def plausible_bytes(archive_bytes: int) -> int:
-    """Return the largest plausible unpacked size of a library archive of this size."""
+    """Return the largest plausible unpacked size of an archive with libraries."""
     return _RATIO_FREE_BYTES + _RATIO * archive_bytes
 
 
 def require_plausible(unpacked_bytes: int, archive_bytes: int) -> None:
-    """Raise ArchiveError for a bomb: an archive that claims an implausible compression ratio."""
+    """Raise ArchiveError for a bomb: an archive that declares an implausible compression ratio."""
     if unpacked_bytes > plausible_bytes(archive_bytes):
         raise ArchiveError(
-            f"it claims to contain {unpacked_bytes} bytes in {archive_bytes}, which is implausible"
+            f"it has {archive_bytes} bytes, but claims to unpack to {unpacked_bytes}, which is implausible"
         )
 
 
@@ -294,7 +294,7 @@ def _name_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # Windows reports a path that is too long as a missing folder.
+        # Windows reports an excessively long path as a missing folder.
         if WINDOWS and error.errno == errno.ENOENT and len(str(path)) >= _PATH_LIMIT:
             raise too_long(f"`{path}` is longer than Windows allows") from error
         if error.errno not in _NAME_ERRORS:

@@ -1,7 +1,7 @@
-"""Swap an env's set for a newer one, and roll back.
+"""Replace an env's set with a newer one, and roll back.
 
 The newer set is a separate, complete env, `NAME~new`, until the swap renames it; the older one is then
-`NAME~old`. A killed swap leaves both, and `settle` completes it.
+`NAME~old`. If the swap is interrupted, `settle` completes it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from rocenv.home import Home
     from rocenv.prefix import Prefix
 
-# Subfolders of `cache` with files compiled for one set; all others contain downloads, which the other set can
-# use.
+# Subfolders of `cache` with files compiled for one set; the others contain downloads, which suit any set.
 _COMPILED = ("miopen", "torch/kernels", "torch_extensions", "inductor", "triton", "comgr", "numba")
 _CACHE = "cache"
 _OF_VENV = frozenset({"pip", "setuptools", "wheel"})
@@ -42,7 +41,7 @@ def older(home: Home, name: str) -> Prefix:
 
 
 def settle(home: Home, name: str) -> None:
-    """Complete a swap that was interrupted between its renames, if there is one."""
+    """Complete a swap that was interrupted between its two renames, if any."""
     with env_locked(home, *_names(name)):
         if prefix_of(home, name).state == "absent" and older(home, name).state == "complete":
             if newer(home, name).state == "complete":
@@ -52,9 +51,9 @@ def settle(home: Home, name: str) -> None:
 
 
 def swap_in(home: Home, name: str) -> None:
-    """Replace an env with `NAME~new` and keep it as `NAME~old`, which replaces any earlier one.
+    """Replace an env with `NAME~new`, and keep the old one as `NAME~old` instead of any earlier one.
 
-    Downloads, logs and the user's files in the env's folder move to the new env.
+    Downloads, logs, and the user's files in the env's folder move to the new env.
 
     Raises:
         PrefixError: A program in one of the envs is running, or one of the envs is incomplete.
@@ -74,7 +73,7 @@ def roll_back(home: Home, name: str) -> None:
     """Swap an env with the one that its last upgrade replaced.
 
     Raises:
-        PrefixError: No replaced env exists, or a program in one of the envs is running.
+        PrefixError: There is no previous env to roll back to, or a program in one of the envs is running.
     """
     with env_locked(home, *_names(name)):
         current, new, old = prefix_of(home, name), newer(home, name), older(home, name)
@@ -95,7 +94,7 @@ def roll_back(home: Home, name: str) -> None:
 
 
 def _require_unused(*envs: Prefix) -> None:
-    """Raise PrefixError before the first rename if a later one would fail."""
+    """Raise PrefixError if a program in one of the envs is running, because a later rename would fail."""
     for prefix in envs:
         if prefix.state != "absent":
             require_unused(prefix.path)
@@ -120,7 +119,7 @@ def _put_in(home: Home, new: Prefix, name: str) -> None:
 
 
 def _carry(source: Prefix, target: Prefix) -> None:
-    """Move files that belong to no set from one env to another: downloads, logs, and the user's files."""
+    """Move files that are not part of the set to another env: downloads, logs, and the user's files."""
     record = source.record_wherever_made()
     own = {path.partition("/")[0] for path in source.files(record)}
     for path in list(source.path.iterdir()):
@@ -133,7 +132,7 @@ def _carry(source: Prefix, target: Prefix) -> None:
 
 
 def _merge(source: Path, target: Path, left: tuple[str, ...]) -> None:
-    """Move a folder's contents into another, replacing existing paths; skip the paths in `left`."""
+    """Move the contents of a folder into another, replacing existing paths, but skip the paths in `left`."""
     if not source.is_dir() or source.is_symlink():
         return
     target.mkdir(exist_ok=True)

@@ -1,11 +1,11 @@
 """Create a venv in the prefix, install wheels into it, verify it, and detach it from uv's cache.
 
 uv hard-links installed files to its cache, so editing a file in one env would change every other env,
-including future ones. Three measures prevent that: small files get their own data, large ones become
-read-only, and each install is compared with the hashes in the wheels' RECORD files.
+including future ones. Three measures prevent that: small files are copied, large ones become read-only, and
+each installation is compared with the hashes in the RECORD files of the wheels.
 
-rocenv verifies wheel hashes, so that damaged wheels are downloaded again; uv verifies them again when
-unpacking, so that nobody can swap a wheel in between.
+rocenv verifies wheel hashes so that it can download damaged wheels again; uv verifies them again when it
+unpacks the wheels, so that nobody can replace a verified wheel.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Uv
 
-# Smaller files are cheap to copy, and users may edit them; larger ones are libraries, worth sharing.
+# Smaller files are cheap to copy, and users may edit them; larger files are libraries, worth sharing.
 _OWN_DATA_BELOW = 1 << 20
 _DEVEL_TAR = (
     "_devel.tar"  # Source: ROCm/TheRock:build_tools/packaging/python/templates/rocm/src/rocm_sdk/_devel.py
@@ -57,9 +57,9 @@ _INIT_LIMIT_S = 900.0
 def install_venv(
     prefix: Path, components: Sequence[Component], wheels: Mapping[str, Path], context: Context
 ) -> dict[str, FileEntry]:
-    """Install a set's wheels into a venv, created if missing, and list its files.
+    """Install a set's wheels into a venv, which is created if missing, and return its files.
 
-    The venv works after the prefix is renamed. `wheels` maps sha256 to a file with any name.
+    The venv still works if the prefix is renamed. `wheels` maps sha256 to a file with any name.
 
     Raises:
         PrefixError: The venv cannot be created, components need different venvs, or `install_wheels` failed.
@@ -86,11 +86,11 @@ def install_venv(
 
 
 def _expand_devel(venv: Path, site: Path) -> bool:
-    """Unpack ROCm's compilers and headers, as their first use would; return whether there are any.
+    """Unpack ROCm's compilers and headers, as their first use would, and return whether there are any.
 
-    Otherwise a user's first `hipcc` would change the env. Run this even if they are already unpacked, because
-    reinstalling a device wheel removes its links to them. Detach the cache first, because this creates hard
-    links inside the venv.
+    Otherwise the user's first `hipcc` would change the env. Run this even if they are already unpacked,
+    because reinstalling a device wheel removes its links to them. Detach uv's cache first, because this
+    creates hard links inside the venv.
     """
     if not (site / "rocm_sdk_devel").is_dir():
         return False
@@ -116,16 +116,17 @@ def install_wheels(
     """Install exactly these wheels, and the pip bundled with `python`, offline.
 
     Args:
-        venv: A venv. Changed or missing files and other versions of these wheels are replaced; other packages
-          stay.
-        site: Its site-packages.
-        artifacts: The locked wheels; rocenv and uv both enforce their hashes.
-        files: sha256 -> downloaded wheel, under any file name.
-        python: The venv's base Python.
-        uv: Installs; `uv.report` receives a line about changed files in the venv or in uv's cache.
+        venv: The venv to update. Changed or missing files and other versions of these wheels are replaced;
+          other packages are kept.
+        site: The site-packages folder of the venv.
+        artifacts: The locked wheels; rocenv and uv both verify their hashes.
+        files: sha256 -> downloaded wheel, with any file name.
+        python: The base Python of the venv.
+        uv: The uv that installs the wheels; `uv.report` receives a line about changed files in the venv or in
+          uv's cache.
 
     Returns:
-        The venv's contents afterwards, from `venv_files`.
+        The files in the updated venv, from `venv_files`.
 
     Raises:
         FetchError: A wheel is missing or does not match its hash.
@@ -158,7 +159,7 @@ def install_wheels(
 
 
 def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[str] = ()) -> None:
-    """Let uv install only these wheels; if it finds one damaged, report and discard that file."""
+    """Let uv install exactly these wheels; if a wheel is damaged, remove it and raise an error."""
     pins = [
         f"{name}=={each.artifact.version} --hash=sha256:{each.link.parent.name}"
         for name, each in wheels.items()
@@ -167,17 +168,17 @@ def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[
         uv.install(venv, pins, [each.link.parent for each in wheels.values()], anew)
     except ArchiveError as error:
         for each in wheels.values():
-            if WINDOWS and each.link != each.file:  # it may be a copy that has changed since
+            if WINDOWS and each.link != each.file:  # a copy, which may have changed
                 each.link.unlink(missing_ok=True)
             each.require_hash()
-        hint = "its hash is correct, so it was published this way; report this to its publisher"
+        hint = "its hash is correct, so it was published damaged; report this to its publisher"
         raise ArchiveError(error.message, hints=(hint,)) from error
 
 
 def venv_files(venv: Path) -> dict[str, FileEntry]:
-    """List a venv's files without byte code: relative path with `/` -> entry, sorted.
+    """Return a venv's files except bytecode: relative path with `/` -> entry, sorted.
 
-    Link targets are not changed: the interpreter's is absolute and outside the venv.
+    Link targets are not changed: the target of the interpreter is an absolute path outside the venv.
     """
     found = []
     for folder, subfolders, names in os.walk(venv):
@@ -209,7 +210,7 @@ def _made_wheels(artifacts: Sequence[Artifact], files: Mapping[str, Path], folde
 
 
 class _Offered(NamedTuple):
-    """A wheel linked under the name that uv expects, and the file behind the link."""
+    """A wheel, and a link to it with the name that uv expects."""
 
     artifact: Artifact
     file: Path
@@ -230,18 +231,18 @@ def _offered(artifact: Artifact, files: Mapping[str, Path], links: Path) -> _Off
 
 
 def _bundled(pip: Path, links: Path) -> _Offered:
-    """Offer uv the pip bundled with an interpreter, but no other wheels from its folder."""
+    """Offer uv the pip bundled with an interpreter, but not the other wheels in that folder."""
     version, sha256 = pip.name.split("-")[1], sha256_of(pip)
     artifact = Artifact(kind="wheel", name="pip", version=version, url=pip.name, sha256=sha256, size_bytes=0)
     return _Offered(artifact, pip, links / sha256 / pip.name)
 
 
 def _offer(wheel: _Offered) -> None:
-    """Link to a file with the correct hash, even while another process does the same.
+    """Create the link after verifying the file's hash, even while another process does the same.
 
     The hash is verified again only if the file is newer than the link's folder. The link is symbolic, so that
-    deleting the file frees its space. On Windows, most users are not allowed to create symbolic links, so the
-    link is a hard link or a copy instead.
+    deleting the file frees its space. On Windows, where most users are not allowed to create symbolic links,
+    it is a hard link or a copy.
     """
     if wheel.link == wheel.file:
         return
@@ -249,7 +250,7 @@ def _offer(wheel: _Offered) -> None:
     with contextlib.suppress(OSError):
         same = os.path.samefile(wheel.link, wheel.file) or _looks_like(wheel.link, wheel.file)
         info = wheel.file.stat()
-        # Programs can reset the modification time but not the change time (on Windows, the creation time).
+        # Programs can set the modification time but not the change time (on Windows, the creation time).
         if same and max(info.st_mtime_ns, info.st_ctime_ns) <= folder.stat().st_mtime_ns:
             return
     wheel.require_hash()
@@ -273,11 +274,11 @@ def _names_in(wheel: Path) -> list[str]:
         with zipfile.ZipFile(wheel) as archive:
             return archive.namelist()
     except zipfile.BadZipFile:
-        return []  # uv will report it
+        return []  # uv reports it
 
 
 def _drop_broken_lists(site: Path, projects: Container[str]) -> None:
-    """Remove the projects' `.dist-info` folders without a file list, because uv would not replace them."""
+    """Remove `.dist-info` folders that lack a file list, because uv would not replace them."""
     for info in list(site.glob("*.dist-info")):
         whole = (info / "RECORD").is_file() and (info / "METADATA").is_file()
         if not whole and _project_of(info.name) in projects:
@@ -292,7 +293,7 @@ def _require_undamaged(venv: Path, entries: Mapping[str, FileEntry], projects: C
     if contradicting := _damaged(venv, entries, projects):
         project = min(contradicting)
         raise RocenvError(
-            f"{project} contains files that differ from its own list, such as `{contradicting[project][0]}`",
+            f"{project} contains files that do not match its RECORD, such as `{contradicting[project][0]}`",
             hints=("report this to the wheel's publisher",),
             code="wheel-inconsistent",
         )
@@ -317,32 +318,32 @@ def _damaged(venv: Path, entries: Mapping[str, FileEntry], projects: Container[s
 def _is_whole(venv: Path, path: str, entries: Mapping[str, FileEntry], expected: str) -> bool:
     entry = entries.get(path)
     if entry is None:
-        # Unpacking removes this file but leaves it in the list.
+        # Unpacking the compilers removes this file but keeps it in RECORD.
         site, _, name = path.rpartition("/rocm_sdk_devel/")
         return name.startswith(_DEVEL_TAR) and f"{site}/_rocm_sdk_devel/__init__.py" in entries
-    if not expected:  # the list itself, and files unpacked later
+    if not expected:  # RECORD itself, and files that are unpacked later
         return True
     algorithm, _, encoded = expected.partition("=")
     if algorithm not in hashlib.algorithms_guaranteed or algorithm.startswith("shake_"):
         return False
     digest = bytes.fromhex(entry.sha256) if algorithm == "sha256" else hash_of(venv / path, algorithm)
-    # Wheels split by AMD's tools use hexadecimal.
+    # Wheels that were split by AMD's tools use hexadecimal.
     return encoded.rstrip("=") in (base64.urlsafe_b64encode(digest).rstrip(b"=").decode(), digest.hex())
 
 
 def _detach(venv: Path, entries: Mapping[str, FileEntry]) -> None:
-    """Detach the venv from uv's cache, so that writes in the venv do not change the cache."""
+    """Detach the venv from uv's cache, so that changes in the venv do not affect the cache."""
 
     def cut(name: str) -> None:
         path = venv / name
         info = path.lstat()
-        # Windows cannot remove read-only files, and unpacking the compilers removes theirs.
+        # Windows cannot remove read-only files, but unpacking the compilers has to remove their archive.
         if info.st_nlink == 1 or path.name.startswith(_DEVEL_TAR):
             return
         if info.st_size < _OWN_DATA_BELOW:
             break_link(path)
         else:
-            # The cache and all other envs share this inode, so this makes it read-only there too.
+            # The cache and all other envs share this inode, so it becomes read-only there too.
             path.chmod(stat.S_IMODE(info.st_mode) & ~0o222)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -1,12 +1,12 @@
-"""Load ZLUDA before torch in every program that this Python runs. Written by rocenv; changes are lost.
+"""Load ZLUDA before torch in every program that this Python runs. Written by rocenv; changes will be lost.
 
-Python runs this at start-up through the `.pth` file next to it. At start-up it does almost nothing: it sets
-the env's variables if the env is not active, and waits for `import torch`. Before torch's own code runs, it
+Python runs this at startup through the `.pth` file next to it. At startup it only sets the env's variables,
+unless the env is active, and registers a hook for `import torch`. Before torch's own code runs, the hook
 loads the libraries listed in the `.json` file in order and by full path, so that torch, which loads CUDA's
-libraries by name, gets ZLUDA's. Afterwards, it applies torch's settings.
+libraries by name, gets ZLUDA's. Then it applies the settings for torch.
 
-Standard library only. If ROCENV_TRACE is set to a file, each step is logged there: in a crashed process, the
-last line shows the library that was being loaded.
+This file uses only the standard library. If ROCENV_TRACE is set to a file, each step is logged there; after a
+crash, the last line shows the library that was being loaded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ALTERED_SEARCH_PATH = 8  # search a library's own folder first. Source: LoadLib
 
 
 def start() -> None:
-    """Set the env's variables, and wait for torch."""
+    """Set the env's variables, and register the hook for torch."""
     try:
         with open(os.path.join(_HERE, "rocenv_zluda.json"), encoding="utf-8") as file:
             settings = json.load(file)
@@ -39,7 +39,7 @@ def _native(path: str) -> str:
 
 
 def _is_active(changes: list[list[str]]) -> bool:
-    """Whether a variable has the prefix path that activation sets."""
+    """Whether a variable contains the prefix path that activation sets."""
     return any(
         os.path.normcase(os.environ.get(name, "")) == os.path.normcase(value.replace("{prefix}", _PREFIX))
         for action, name, value in changes
@@ -48,7 +48,7 @@ def _is_active(changes: list[list[str]]) -> bool:
 
 
 def _activate(changes: list[list[str]]) -> None:
-    """Apply the env's changes, because a program may be started with the venv's Python without activation."""
+    """Apply the env's changes, because the venv's Python can be started without activating the env."""
     for action, name, value in changes:
         value = value.replace("{prefix}", _PREFIX)
         if action == "set":
@@ -71,9 +71,9 @@ def _trace(text: str) -> None:
 
 
 class _BeforeTorch:
-    """The first finder in `sys.meta_path`; gives torch a loader that loads ZLUDA first.
+    """A finder, the first in `sys.meta_path`, that gives torch a loader that loads ZLUDA first.
 
-    Packages that only check whether torch exists get the same answer, and nothing is loaded.
+    Packages that only check whether torch exists get the usual result without loading anything.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ class _BeforeTorch:
 
 
 class _Switching:
-    """Wraps torch's loader: loads ZLUDA before it and applies torch's settings after it."""
+    """A wrapper for torch's loader that loads ZLUDA before torch, and applies the settings afterward."""
 
     def __init__(self, loader: Any, settings: dict[str, Any]) -> None:
         self._loader = loader
@@ -108,7 +108,7 @@ class _Switching:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        """Import torch between the two steps; if ZLUDA fails to load, every import attempt reports it."""
+        """Load ZLUDA, run torch, and apply the settings; each import reports a failure to load ZLUDA."""
         _load(self._settings)
         self._loader.exec_module(module)
         for switch in self._settings["switches"]:
@@ -117,7 +117,7 @@ class _Switching:
 
 
 def _make(torch: Any, name: str, how: str, value: bool) -> None:
-    """Apply one setting, unless this torch is too old to have it."""
+    """Apply a setting, unless this torch is too old to have it."""
     owner, _, last = name.rpartition(".")
     place = torch
     for part in owner.split("."):
@@ -133,7 +133,7 @@ def _make(torch: Any, name: str, how: str, value: bool) -> None:
 
 
 def _load(settings: dict[str, Any]) -> None:
-    """Load the libraries once; raise ImportError with advice if one cannot be loaded."""
+    """Load the libraries; raise ImportError with advice if one cannot be loaded."""
     import ctypes
 
     if os.environ.get("ROCENV_TRACE"):
@@ -148,7 +148,7 @@ def _load(settings: dict[str, Any]) -> None:
             _trace("load " + path)
             ctypes.CDLL(path, winmode=_ALTERED_SEARCH_PATH)
             _trace("loaded " + path)
-    except OSError as error:  # also after a crash that ctypes catches
+    except OSError as error:  # ctypes also raises it for crashes that it catches
         _trace(f"failed {path}: {error}")
         name = os.path.basename(_PREFIX)
         raise ImportError(

@@ -45,10 +45,10 @@ class Bounded:
         self._left = size
 
     def read(self, size: int) -> bytes:
-        """Read up to `size` bytes; fewer only at the end of the part.
+        """Read up to `size` bytes, fewer only at the end of the part.
 
         Raises:
-            ArchiveError: The stream ends before the part does.
+            ArchiveError: The stream ends before the end of the part.
         """
         wanted = min(size, self._left)
         data = self._stream.read(wanted)
@@ -62,9 +62,9 @@ def xz_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
     """Yield the decoded bytes of `stream` in order, in chunks of at most 1 MiB.
 
     Args:
-        stream: The xz stream without other data; read once, sequentially.
-        pool: Decodes blocks; may be shared.
-        ahead: Maximum number of blocks decoded or queued at once; limits memory use.
+        stream: The xz stream without other data; it is read once, sequentially.
+        pool: Threads that decode blocks; it may be shared.
+        ahead: Maximum number of blocks that are decoded or queued at once, which limits memory use.
 
     Raises:
         ArchiveError: The stream is damaged, truncated, or has trailing data.
@@ -106,7 +106,7 @@ def _drain(waiting: deque[Future[list[bytes]]]) -> Iterator[bytes]:
         yield from waiting.popleft().result()
 
 
-# ---------------------------------------------------------------- the parts of a stream
+# ---------------------------------------------------------------- parts of a stream
 
 
 def _stream_header(stream: Readable) -> bytes:
@@ -121,7 +121,7 @@ def _stream_header(stream: Readable) -> bytes:
 
 
 def _block_header(stream: Readable) -> bytes:
-    """Read the next block's header; "" at the index, which follows the last block."""
+    """Read the header of the next block, or return b"" at the index, which follows the last block."""
     first = stream.read(1)
     if not first:
         raise EOFError("it ends before its index")
@@ -134,7 +134,7 @@ def _block_header(stream: Readable) -> bytes:
 
 
 def _block_sizes(header: bytes) -> tuple[int, int] | None:
-    """Parse a block's compressed and uncompressed size; None unless the header contains both."""
+    """Parse the compressed and uncompressed size of a block, or return None if the header lacks one."""
     if header[1] & _HAS_SIZES != _HAS_SIZES:
         return None
     compressed, position = _number(header, 2)
@@ -143,7 +143,7 @@ def _block_sizes(header: bytes) -> tuple[int, int] | None:
 
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
-    """Parse the number at `position`; also return the next position."""
+    """Parse the number at `position`, and return it with the position after it."""
     value = shift = 0
     for byte in data[position : position + 9]:
         position += 1
@@ -164,7 +164,7 @@ def _as_number(value: int) -> bytes:
 
 
 def _end(header: bytes, blocks: list[tuple[int, int]]) -> bytes:
-    """Build the index and footer expected after these blocks, without the index's first byte."""
+    """Build the index and footer expected after these blocks, without the first byte of the index."""
     index = b"\0" + _as_number(len(blocks)) + b"".join(_as_number(size) for both in blocks for size in both)
     index += bytes(-len(index) % 4)
     index += _crc32(index)
@@ -194,7 +194,7 @@ def _whole_block(start: bytes, rest: bytes, plain: int) -> list[bytes]:
 
 
 def _block(start: bytes, rest: Readable, plain: int) -> Iterator[bytes]:
-    """Decode one block as a separate stream, in small chunks to avoid copying large buffers."""
+    """Decode a block as a separate stream, in small chunks to avoid copying large buffers."""
     decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_LIMIT)
     size = 0
     for piece in _pieces(decoder, start, rest):

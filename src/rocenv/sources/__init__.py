@@ -1,4 +1,4 @@
-"""Sources of a set's files: one module per kind of source, all of which implement `Source`.
+"""Sources of a set's files: one module per kind of source, each implementing `Source`.
 
 A data row specifies its source (`provided_by`). A source turns a chosen row into a component with all its
 files; downloading works the same for all sources.
@@ -24,7 +24,7 @@ SOURCES = {
 
 
 class Source(Protocol):
-    """The interface of a source module."""
+    """The interface that every source module implements."""
 
     def outline(self, choice: Choice, candidate: Candidate, request: Request, context: Context) -> Component:
         """Describe a component from the data alone, without network access."""
@@ -44,6 +44,6 @@ class Source(Protocol):
 
 
 def source_of(choice: Choice) -> Source:
-    """Import a chosen row's source module."""
+    """Import the source module of a chosen row."""
     source: Source = importlib.import_module(SOURCES[choice.row.provided_by])
     return source

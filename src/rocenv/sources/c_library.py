@@ -26,7 +26,7 @@ def too_old(name: str, glibc: str) -> RocenvError:
     machine = glibc_version()
     found = f"{machine[0]}.{machine[1]}" if machine else ""
     return RocenvError(
-        f"`{name}` needs glibc {glibc}, but this machine has {found or 'none'}",
+        f"`{name}` requires glibc {glibc}, but this machine has {found or 'a different C library'}",
         hints=(
             f"create the env again on a machine with glibc {found}, then write the lock or bundle there: "
             "the set includes its own C library if the machine's is older",

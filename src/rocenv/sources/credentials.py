@@ -1,4 +1,4 @@
-"""Reuse package server logins from this machine's apt, uv and pip configuration."""
+"""Reuse the logins for package servers from this machine's apt, uv and pip configuration."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def with_logins(network: Network) -> Network:
-    """Let a network use these logins; URLs in locks and plans omit them."""
+    """Let a network use these logins, because URLs in locks and plans omit them."""
     addresses = [entry.uri for entry in all_entries()]
-    with contextlib.suppress(DataError):  # a damaged pip configuration, which is reported when it is used
+    with contextlib.suppress(DataError):  # an invalid pip configuration, which is reported when it is used
         addresses += general_indices(os.environ, network)
     return replace(network, logins=tuple(address for address in addresses if "@" in address))

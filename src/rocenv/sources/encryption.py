@@ -1,7 +1,7 @@
-"""Decide which unencrypted URLs may serve unsigned content whose hash is unknown.
+"""Decide which `http://` URLs may serve unsigned content whose hash is unknown.
 
-Without encryption, anyone on the network path can change a response. Such URLs are used only if the user has
-configured pip or uv to trust the host.
+Without encryption, anyone on the network path can change a response. So rocenv uses such URLs only if pip or
+uv is configured to trust the host.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str) -> None:
-    """Raise FetchError if nothing protects a response; `what` describes the requested content."""
+    """Raise FetchError if a URL is neither protected nor trusted; `what` describes its content."""
     for url in urls:
         if url and not is_protected(url) and not is_trusted(url, environ):
             host = _host(url)[0]
@@ -36,7 +36,7 @@ def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str
 
 
 def is_trusted(url: str, environ: Mapping[str, str]) -> bool:
-    """Whether the user has configured pip or uv to trust the host of an unencrypted URL."""
+    """Whether pip or uv is configured to trust the host of an `http://` URL."""
     wanted = _host(url)
     return any(
         host and host == wanted[0] and port in (None, wanted[1]) for host, port in _trusted_hosts(environ)
@@ -44,14 +44,14 @@ def is_trusted(url: str, environ: Mapping[str, str]) -> bool:
 
 
 def _trusted_hosts(environ: Mapping[str, str]) -> Iterator[tuple[str, int | None]]:
-    """Yield hosts of pip's `trusted-host` and uv's `allow-insecure-host`, with the port if specified."""
+    """Yield the hosts in pip's `trusted-host` and uv's `allow-insecure-host`, with the port if specified."""
     of_pip = environ.get("PIP_TRUSTED_HOST") or pip_setting(environ, "trusted-host")
     for word in (*of_pip.split(), *environ.get("UV_INSECURE_HOST", "").split()):
         yield _host(word if "://" in word else f"//{word}")
 
 
 def _host(url: str) -> tuple[str, int | None]:
-    """Return a URL's lowercase host and its port; "" if the URL is invalid."""
+    """Return a URL's host in lowercase, or "" if the URL is invalid, and its port."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "", parts.port

@@ -1,6 +1,6 @@
-"""The system's general package index, for packages such as numpy; several indices are tried in order.
+"""The system's general package index, for packages such as numpy; several indexes are tried in order.
 
-If the user has configured an index for uv or pip, it is used, because some firewalls block all others.
+An index that is configured for uv or pip takes precedence, because some firewalls block all others.
 
 Source: https://pip.pypa.io/en/stable/topics/configuration/
 """
@@ -31,7 +31,7 @@ GENERAL = "pypi:"  # key of `[mirrors]` for the general index
 
 
 def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, ...]:
-    """List the URLs to try: rocenv's mirrors, then uv's or pip's index; "" = uv's default.
+    """List the URLs to try: rocenv's mirrors, then uv's or pip's index, or "" for uv's default.
 
     Raises:
         DataError: A pip configuration file is invalid.
@@ -47,11 +47,11 @@ def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, 
 
 
 def from_first(urls: Iterable[str], ask: Callable[[str], T], uv: Uv) -> T:
-    """Ask an index's URLs in order until one answers; failures are reported.
+    """Call `ask` with each URL until one succeeds, and report each failure.
 
     Raises:
         ResolutionImpossible: No index has the packages.
-        RocenvError: From `ask` for the last URL.
+        RocenvError: `ask` failed for the last URL.
     """
     errors: list[RocenvError] = []
     for url in urls:
@@ -61,7 +61,7 @@ def from_first(urls: Iterable[str], ask: Callable[[str], T], uv: Uv) -> T:
             return ask(url)
         except RocenvError as error:
             errors.append(error)
-    # An index that answered is more informative than unreachable mirrors.
+    # An error from an index that responded is more informative than unreachable mirrors.
     raise next((error for error in errors if isinstance(error, ResolutionImpossible)), errors[-1])
 
 
@@ -73,7 +73,7 @@ def with_companions(
     python: Interpreter,
     uv: Uv,
 ) -> tuple[Artifact, ...]:
-    """Add the wheels for `pins` (project -> version), replacing the same projects' other wheels.
+    """Add the wheels for `pins` (project -> version), and drop other versions of these projects.
 
     Raises:
         ResolutionImpossible: No index has these versions for this interpreter.
@@ -93,7 +93,7 @@ def with_companions(
 
 
 def pip_setting(environ: Mapping[str, str], name: str) -> str:
-    """Read a setting from pip's configuration files with pip's precedence; "" = unset.
+    """Read a setting from pip's configuration files with pip's precedence, or "" if it is not set.
 
     Raises:
         DataError: A file is invalid.
@@ -113,7 +113,7 @@ def pip_setting(environ: Mapping[str, str], name: str) -> str:
 
 
 def _files_of_pip(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield pip's configuration files; later ones win, and PIP_CONFIG_FILE replaces the user's."""
+    """Yield pip's configuration files. Later ones win, and PIP_CONFIG_FILE replaces the user's files."""
     chosen = environ.get("PIP_CONFIG_FILE", "")
     if chosen == os.devnull:
         return

@@ -1,7 +1,7 @@
-"""Find a Python to create a venv with.
+"""Find the Python for a venv.
 
-Order: the Python that runs rocenv, if suitable; then uv's choice: one downloaded earlier for rocenv, one on
-this machine, or a new download.
+The Python that runs rocenv comes first, if it is suitable. Otherwise uv selects one: an earlier download for
+rocenv, an installation on this machine, or a new download.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEY = re.compile(
     r"-(?P<os>linux|windows)-(?P<arch>x86_64|aarch64)-(?P<libc>gnu|musl|none)"
 )
 _START_LIMIT_S = 60.0
-_HINTS = ("choose an installed one, e.g. `--python 3.12`",)
+_HINTS = ("select an installed Python, e.g. `--python 3.12`",)
 # Source: patientx/ComfyUI-Zluda@8622f33e:.github/README.md
 _STORE = "from the Microsoft Store, where torch cannot load all its libraries"
 
@@ -63,8 +63,8 @@ class Interpreter:
     path: Path
     version: str  # 3.11.7
     free_threaded: bool = False
-    pip_wheel: Path | None = None  # its bundled pip; None if the file no longer exists
-    base: Path | None = None  # the Python's folder, even for a venv
+    pip_wheel: Path | None = None  # the pip that it bundles; None if the file is missing
+    base: Path | None = None  # the installation folder, even for a venv
     platform: str = ""  # win-amd64
 
     @property
@@ -74,12 +74,12 @@ class Interpreter:
 
 
 def find_python(spec: str, uv: Uv) -> Interpreter:
-    """Find the Python for a venv; uv downloads it if needed and allowed.
+    """Find the Python for a venv, and let uv download it if necessary and allowed.
 
-    `spec` is a version (`3.11`), a specifier (`>=3.10,<3.13`), a path or a name; "" = rocenv's own.
+    `spec` is a version (`3.11`), a specifier (`>=3.10,<3.13`), a path, a name, or "" for rocenv's own Python.
 
     Raises:
-        RocenvError: No such Python exists, it does not run, or torch does not support it.
+        RocenvError: The Python is missing, does not run, or does not support torch.
     """
     own = examine(Path(sys.executable))
     if not spec or (_allows(spec, own.version) and not _unsuitable(own)):
@@ -89,28 +89,28 @@ def find_python(spec: str, uv: Uv) -> Interpreter:
     if reason := _unsuitable(found):
         raise RocenvError(
             f"the Python at `{found.path}` is unsuitable: {reason}",
-            hints=(_from_python_org(found.series), "or choose another one with `--python`"),
+            hints=(_from_python_org(found.series), "or use `--python` to select another Python"),
             code="python-missing",
         )
     return found
 
 
 def fetch_archive(version: str, uv: Uv) -> tuple[str, Path]:
-    """Let uv download a Python's archive, unless it is cached; return uv's name for it and the file.
+    """Let uv download the archive of a Python unless it is cached, and return uv's key for it and the file.
 
     Raises:
-        RocenvError: uv does not offer this Python, or cannot download it.
+        RocenvError: uv does not provide this Python, or cannot download it.
     """
     if uv.environ.get("UV_PYTHON_DOWNLOADS") == "never":
-        raise RocenvError("UV_PYTHON_DOWNLOADS=never forbids downloading one", code="python-missing")
+        raise RocenvError("UV_PYTHON_DOWNLOADS=never disables Python downloads", code="python-missing")
     found = uv.run("python", "list", version, "--only-downloads", "--output-format=json")
     listed = [] if found.code else parse_json(found.stdout, "uv python list")
     keys = [each["key"] for each in listed if _KEY.fullmatch(each["key"]) and each["variant"] == "default"]
     if not keys:
-        raise RocenvError(f"uv cannot download a Python {version}", hints=_HINTS, code="python-missing")
+        raise RocenvError(f"uv cannot download Python {version}", hints=_HINTS, code="python-missing")
     kept = uv.cache / "pythons" / keys[0]
     with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
-        # uv checks the hash only while it installs.
+        # uv checks the hash only during an installation.
         environ = {**uv.environ, "UV_PYTHON_CACHE_DIR": str(kept)}
         done = _install(keys[0], replace(uv, environ=environ, pythons=Path(folder)))
     archives = sorted(kept.glob("*.tar.gz")) if not done.code else []
@@ -120,7 +120,7 @@ def fetch_archive(version: str, uv: Uv) -> tuple[str, Path]:
 
 
 def install_archive(key: str, archive: Path, sha256: str, uv: Uv) -> None:
-    """Install a Python without a network from a file that `fetch_archive` returned; uv checks its hash.
+    """Install a Python offline from a file that `fetch_archive` returned; uv checks its hash.
 
     Raises:
         RocenvError: uv cannot install it.
@@ -149,7 +149,7 @@ def install_archive(key: str, archive: Path, sha256: str, uv: Uv) -> None:
 
 
 def examine(path: Path) -> Interpreter:
-    """Query the Python at `path`; raise RocenvError if it does not run."""
+    """Query the version and folders of the Python at `path`; raise RocenvError if it does not run."""
     answer = run([str(path), "-I", "-X", "utf8", "-c", _QUESTIONS], timeout_s=_START_LIMIT_S)
     try:
         if not answer.ok:
@@ -175,9 +175,9 @@ def is_from_store(path: Path) -> bool:
 
 
 def ranking(python: Interpreter) -> Callable[[str], int | None]:
-    """Return a sort key for wheel file names, most specific to this interpreter first.
+    """Return a sort key for wheel file names: the wheel most specific to this interpreter sorts first.
 
-    The key is None for wheels that are not compatible with the interpreter.
+    The key is None for incompatible wheels.
     """
     from packaging.tags import compatible_tags, cpython_tags
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -204,7 +204,7 @@ def _find_with_uv(spec: str, uv: Uv) -> Path:
     if in_store:
         found = uv.run("python", "find", "--managed-python", spec)
     if found.code and uv.may_fetch_python and _is_version(spec):
-        uv.report(f"No Python {spec} on this machine; downloading one")
+        uv.report(f"Python {spec} is not installed; downloading it")
         fetched = _install(spec, uv)
         which = "--managed-python" if in_store else "--system"
         found = fetched if fetched.code else uv.run("python", "find", which, spec)
@@ -212,15 +212,15 @@ def _find_with_uv(spec: str, uv: Uv) -> Path:
         reason, hints = found.reason, _HINTS
         if in_store:
             reason, hints = f"the only one on this machine is {_STORE}", (_from_python_org(spec),)
-        raise RocenvError(f"no Python `{spec}`: {reason}", hints=hints, code="python-missing")
+        raise RocenvError(f"cannot find Python `{spec}`: {reason}", hints=hints, code="python-missing")
     return Path(found.stdout.strip())
 
 
 def _install(spec: str, uv: Uv) -> Outcome:
-    """Let uv download a Python. uv checks hashes, so its mirrors may be unencrypted.
+    """Let uv download a Python. uv checks hashes, so its mirrors may use plain HTTP.
 
     Raises:
-        FetchError: The user has configured a custom list of Pythons that is not encrypted.
+        FetchError: UV_PYTHON_DOWNLOADS_JSON_URL is a plain HTTP URL.
     """
     mirror, listed = (
         uv.environ.get(f"UV_PYTHON_{name}", "") for name in ("INSTALL_MIRROR", "DOWNLOADS_JSON_URL")
@@ -232,7 +232,7 @@ def _install(spec: str, uv: Uv) -> Outcome:
 
 
 def _unsuitable(python: Interpreter) -> str:
-    """Explain why torch does not work with this Python; "" if it does."""
+    """Explain why torch does not work with this Python, or return "" if it does."""
     if is_from_store(python.path) or (python.base is not None and is_from_store(python.base)):
         return f"it is {_STORE}"
     if WINDOWS and python.platform not in ("", "win-amd64"):

@@ -1,8 +1,8 @@
 """Review a lock for hosts, variables and commands that do not come from rocenv's data.
 
-The hashes in a lock guarantee that everyone gets the same files, not that the files are safe: the lock's
-author chose them. Everything that rocenv writes to a lock comes from the data, so users must judge all other
-content. Locks can never change certain variables.
+The hashes in a lock guarantee that everyone gets the same files, not that the files are safe: the author of
+the lock chose them. Everything that rocenv writes to a lock comes from the data, so users have to judge any
+other content. A lock can never change certain variables.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Variables that decide which programs and libraries run, or which code a shell or Python runs first.
 _NEVER = re.compile(r"(LD|DYLD|BASH|GIT)_\w+|PATH|PYTHON\w*|PROMPT\w*|ENV|IFS|PS[0-4]|PATHEXT|COMSPEC")
 _HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
-_MOST_LOOKUPS = 100  # a set has about 30 wheels
+_MAX_LOOKUPS = 100  # a set has about 30 wheels
 _SEPARATORS = {"linux": ":", "windows": ";"}
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
@@ -50,11 +50,10 @@ class Review:
     """Contents of a lock that do not come from the data.
 
     Attributes:
-        hosts: Host that neither the data nor this machine's settings contain -> its files.
-        variables: Changes to known variables with values that the data does not use.
-        commands: Other differences in running programs, as sentences.
-        files: Names of files that come with the lock, in a bundle, and whose origin nothing on this machine
-          confirms.
+        hosts: Hosts that neither the data nor this machine's settings contain, with the files from each.
+        variables: Changes to known variables with values that do not come from the data.
+        commands: Other differences in how programs run, as sentences.
+        files: Names of files in the lock's bundle whose origin this machine cannot confirm.
     """
 
     hosts: Mapping[str, tuple[str, ...]]
@@ -64,17 +63,17 @@ class Review:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether there is anything for the user to confirm."""
+        """Whether the user has to confirm anything."""
         return bool(self.hosts or self.variables or self.commands or self.files)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """All findings for the user, one line each."""
         hosts = (
-            f"downloads {joined(files, 3)} from `{host}`, which rocenv does not know"
+            f"downloads {joined(files, 3)} from `{host}`, which is unknown to rocenv"
             for host, files in self.hosts.items()
         )
-        contained = f"contains {joined(self.files, 3)}, and rocenv cannot tell who made them"
+        contained = f"contains {joined(self.files, 3)} from an unknown author"
         brought = (contained,) if self.files else ()
         return (*hosts, *brought, *map(_change_text, self.variables), *self.commands)
 
@@ -83,12 +82,12 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     """Adapt a lock's URLs to this machine, and compare the lock with the data.
 
     A lock contains the mirrors of the machine that wrote it. Debian packages get URLs on this machine's
-    mirror. A wheel from an unknown host gets its URL in this machine's index, if the index lists the same
-    name, version and hash. A wheel that is already downloaded may come from anywhere.
+    mirror. A wheel from an unknown host gets the URL from this machine's index, if the index lists the same
+    name, version and hash. A wheel that was already downloaded may have any URL.
 
-    The URL of a file in a bundle says nothing about its origin. So the review lists the file, unless its hash
-    is in this home, in rocenv's data, or in an index that its distributor signed. Then the URL must be known,
-    because the env keeps it for repairs.
+    The URL of a file in a bundle says nothing about its origin. So the review lists the file unless its hash
+    is in this home, in rocenv's data, or in an index that its distributor signed. In these cases the URL must
+    be known, because the env keeps it for repairs.
 
     Raises:
         DataError: The lock changes a variable that locks are not allowed to change.
@@ -125,15 +124,15 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
 
 
 def _is_here(artifact: Artifact, context: Context) -> bool:
-    """Whether a file with this hash was downloaded into this home before."""
+    """Whether this home contains a file with this hash."""
     places = (context.home.artifacts / artifact.sha256, context.home.store / artifact.sha256)
     return any(place.exists() for place in places)
 
 
 def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> dict[Artifact, Artifact]:
-    """Look up wheels in the configured package index; map each to the same wheel with that index's URL."""
+    """Look up wheels in the configured package index, and map each to the same wheel with a URL there."""
     pins = sorted({f"{each.name}=={each.version}" for each in wheels})
-    if not pins or len(pins) > _MOST_LOOKUPS:
+    if not pins or len(pins) > _MAX_LOOKUPS:
         return {}
     uv = Uv.for_context(context)
     listed: dict[tuple[str, str, str], str] = {}
@@ -161,13 +160,13 @@ def compared(
     """Compare a lock with the data.
 
     Args:
-        lock: A lock from anywhere.
+        lock: A lock of any origin.
         matrix: The data.
-        places: Allowed origins of files.
-        known: Files whose origin does not matter.
+        places: The allowed origins of files.
+        known: Files that may have any origin.
 
     Raises:
-        DataError: As from `review`.
+        DataError: See `review`.
     """
     hosts: dict[str, list[str]] = {}
     symbolic = {repo.base for repo in matrix.repo if is_symbolic(repo)}
@@ -175,7 +174,7 @@ def compared(
         for artifact in part.artifacts:
             if any(artifact.url.startswith(base) for base in symbolic):
                 continue  # resolved only through this machine's mirrors
-            # On Windows, an installed HIP SDK is used, whatever the lock contains.
+            # On Windows, rocenv uses an installed HIP SDK, whatever the lock contains.
             is_sdk = lock.platform == "windows" and part.artifacts[0].kind in ("installer", "folder")
             is_folder = artifact.kind == "folder" and not is_sdk
             if artifact in known:
@@ -189,14 +188,14 @@ def compared(
     )
 
 
-# ---------------------------------------------------------------- where files come from
+# ---------------------------------------------------------------- origins of files
 
 
 def known_places(matrix: Matrix) -> Iterator[Place]:
-    """Yield the origins in the data: repositories, indices, releases, installers."""
+    """Yield the origins in the data: repositories, indexes, releases, and installers."""
     for repo in matrix.repo:
         yield from _place(repo.base.partition("{")[0])
-    # An index's pages link to files next to its folder.
+    # The pages of an index link to files in sibling folders.
     for index in (*(row.index for row in matrix.torch), *(row.index for row in matrix.rocm_wheels)):
         for origin, path in _place(index):
             yield origin, "/".join(path.split("/")[:2]).rstrip("/") + "/"
@@ -226,16 +225,16 @@ def _places_of_machine(context: Context) -> Iterator[Place]:
 
 
 def _place(url: str) -> Iterator[Place]:
-    """Yield a URL's server and folder; nothing if it has no server."""
+    """Yield the server and folder of a URL, or nothing if it has no server."""
     origin, path = _split(url)
     if origin:
         yield origin, path.rstrip("/") + "/"
 
 
 def _split(url: str) -> Place:
-    """Split a URL into server and path; "" if the server is written in an unusual way.
+    """Split a URL into server and path; both are "" if the server has an unusual form.
 
-    Two parsers may see different servers in an unusual URL, so only plain ones are compared.
+    Two parsers can extract different servers from an unusual URL, so only plain URLs are compared.
     """
     try:
         parts = urlsplit(url)
@@ -248,7 +247,7 @@ def _split(url: str) -> Place:
 
 
 def _foreign_host(url: str, places: Sequence[Place]) -> str:
-    """Return the server of a URL outside all known locations; "" if it is inside one."""
+    """Return the server of a URL outside all known origins, or "" if it is inside one."""
     origin, path = plain_place(url)
     if origin:
         for known, folder in places:
@@ -258,7 +257,7 @@ def _foreign_host(url: str, places: Sequence[Place]) -> str:
 
 
 def plain_place(url: str) -> Place:
-    """Split a URL into server and path; "" for one that parsers may read differently."""
+    """Split a URL into server and path; both are "" if parsers could disagree about them."""
     origin, path = _split(url)
     is_plain = origin and "@" not in urlsplit(url).netloc and _is_plain(path)
     return (origin, path) if is_plain else ("", "")
@@ -271,7 +270,7 @@ def _is_at(origin: str, known: str) -> bool:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether every parser finds the same folder in a path."""
+    """Whether all parsers extract the same folder from a path."""
     hidden = re.search("%2f|%5c|%25", path, re.IGNORECASE)
     return not hidden and not {".", ".."} & set(unquote(path).split("/"))
 
@@ -280,7 +279,7 @@ def _is_plain(path: str) -> bool:
 
 
 def _foreign_changes(lock: Lock, matrix: Matrix) -> Iterator[EnvChange]:
-    """Yield changes that the data does not contain; raise DataError for variables forbidden in locks."""
+    """Yield changes that do not come from the data; raise DataError for variables forbidden in locks."""
     listed = {_same(name, lock.platform) for name in _listed(matrix)}
     given = {(name, value) for program in _programs(matrix) for name, value in program.environment.items()}
     names = {name for name, _ in given}
@@ -304,16 +303,16 @@ def _require_listed(name: str, platform: str, listed: set[str]) -> None:
     decides = _NEVER.fullmatch(same.upper())
     if same in listed and not decides:
         return
-    why = "which decides which programs run" if decides else "which rocenv does not know"
+    why = "which determines what programs run" if decides else "which is unknown to rocenv"
     raise DataError(
-        f"the lock changes the variable `{name}`, {why}; rocenv never takes it from a lock",
-        hints=("remove it from the lock, or ask its author for one written by `rocenv lock`",),
+        f"the lock changes the variable `{name}`, {why}; locks are not allowed to change it",
+        hints=("remove it from the lock, or ask the author for a lock written by `rocenv lock`",),
         code="lock-refused",
     )
 
 
 def _is_given(change: EnvChange, platform: str, matrix: Matrix) -> bool:
-    """Whether the data contains such a change: the same value, or a different folder in the env."""
+    """Whether the data contains this change, or one that differs only in the folder inside the env."""
     if change.name == OVERRIDE:
         return change.action == "set" and bool(overridden_target(change.value))
     for row in matrix.environment:
@@ -330,14 +329,14 @@ def _is_given(change: EnvChange, platform: str, matrix: Matrix) -> bool:
 
 
 def _is_below(value: str, place: str, platform: str) -> bool:
-    """Whether a value is a single path at or below a location."""
+    """Whether a value is a single path, at or below `place`."""
     path = value.replace("\\", "/") if platform == "windows" else value
     below = path.startswith(f"{place}/") or path == place
     return below and ".." not in path.split("/") and _SEPARATORS[platform] not in path
 
 
 def _listed(matrix: Matrix) -> Iterator[str]:
-    """Yield the names of variables in the data, without rocenv's own."""
+    """Yield the names of the variables in the data, except rocenv's own."""
     yield from (OVERRIDE, VISIBLE)
     yield from (row.change.name for row in matrix.environment)
     yield from (row.name for row in matrix.watched)
@@ -362,7 +361,7 @@ def _change_text(change: EnvChange) -> str:
 
 
 def _foreign_commands(lock: Lock, matrix: Matrix) -> Iterator[str]:
-    """Yield programs with arguments, and torch settings, that the data does not contain."""
+    """Describe program arguments and torch settings that do not come from the data."""
     arguments = {program.arguments for program in _programs(matrix)}
     switches = {(row.name, row.how, row.value) for row in matrix.torch_switch}
     for part in lock.components:

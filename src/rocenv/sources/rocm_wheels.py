@@ -109,7 +109,7 @@ def for_targets(lock: Lock, targets: tuple[str, ...], matrix: Matrix) -> Lock:
     if missing := [each for each in targets if each not in lock.targets]:
         raise RocenvError(
             f"the set is for {joined(lock.targets)}, not for {joined(missing)}",
-            hints=("choose from its targets, or omit `--target` to install all of it",),
+            hints=("use one of its targets, or omit `--target` to install all of them",),
         )
     named = {name for row in matrix.rocm_wheels for name in (*row.packages, *row.devel)}
     patterns = {name for name in named if "{target}" in name}
@@ -160,7 +160,7 @@ def _tracked(row: RocmWheels, context: Context) -> AbstractContextManager[None]:
 
 
 def _python(candidate: Candidate, request: Request, uv: Uv) -> Interpreter:
-    """Find a Python that all of a set's wheels support: the requested one, rocenv's own, or the newest."""
+    """Find a Python that all wheels of a set support: the requested one, rocenv's own, or the newest."""
     row = candidate.row(TorchSet) or candidate.row(RocmWheels)
     supported = row.python if row else ()
     own = series(platform.python_version())
@@ -182,7 +182,7 @@ def _layout(row: RocmWheels, request: Request, python: str) -> Layout:
 def _release(
     row: RocmWheels, candidate: Candidate, request: Request, index: SimpleIndex, context: Context
 ) -> str:
-    """Determine the exact release; on a rolling channel, the newest with all of the set's parts."""
+    """Determine the exact release: on a rolling channel, the newest one with all parts of the set."""
     if not row.floating:
         return row.version
     parts = {name: index.versions(name) for name in _projects(row, request)}
@@ -202,7 +202,7 @@ def _release(
 def _no_build(
     fitting: Mapping[str, set[str]], row: RocmWheels, request: Request, context: Context
 ) -> NotAvailable:
-    """Explain which packages have no build, or that no single build has all of them."""
+    """Explain which packages are missing, or that no single build has all of them."""
     exact = [each.version for each in specifier(request.rocm, "--rocm") if "*" not in each.version]
     nightly = next((each for each in exact if version_of(each).is_prerelease), "")
     wanted = f"ROCm {nightly or row.version}"
@@ -213,7 +213,7 @@ def _no_build(
     elif len(missing) == len(fitting):
         lack = f"no build of {wanted}"
     elsewhere = [
-        f"add `--channel {each.channel}`: it has nightly builds"
+        f"add `--channel {each.channel}`, which has nightly builds"
         for each in context.matrix.rocm_wheels
         if nightly and context.matrix.channels[each.channel].only_named and not request.channel
         if (each.version, each.platform) == (row.version, row.platform)
@@ -246,7 +246,7 @@ def _builds(
     request: Request,
     index: SimpleIndex,
 ) -> tuple[dict[str, Artifact], list[str]]:
-    """Choose torch and its companions for the release, and note missing companions."""
+    """Select torch and its companions for the release, and note missing companions."""
 
     def allowed(*specs: str) -> Callable[[str], bool]:
         return lambda version: (rocm.flat or _rocm_of(version) == release) and _meets(version, *specs)
@@ -271,7 +271,7 @@ def _closure(
 ) -> dict[str, str]:
     """Let uv select the dependencies of the builds: project -> version.
 
-    Kernels for each target are extras, whose requirements are in the builds' metadata.
+    The kernels for each target are an extra in the metadata of the builds.
     """
     extras = f"[{','.join(f'device-{target}' for target in request.targets)}]"
     requirements = [
@@ -301,8 +301,8 @@ def _require_one_release(versions: Mapping[str, str], release: str) -> None:
     for name, version in versions.items():
         if _rocm_of(version) not in ("", release):
             raise NotAvailable(
-                f"{name} {version} is built for ROCm {_rocm_of(version)}, but all wheels of an env must be "
-                f"for the same release, here {release}"
+                f"{name} {version} is built for ROCm {_rocm_of(version)}, but all wheels in this env must be "
+                f"built for ROCm {release}"
             )
 
 
@@ -314,7 +314,7 @@ def _with_dependencies(
     python: Interpreter,
     context: Context,
 ) -> tuple[Artifact, ...]:
-    """Add the dependencies' files: from the same index, unless it has only AMD's own."""
+    """Add the wheels of the dependencies, from the same index unless it has only AMD's own packages."""
     if rocm.flat:
         indices, uv = general_indices(os.environ, context.network), Uv.for_context(context)
         return with_companions(builds, versions, index_urls=indices, python=python, uv=uv)

@@ -1,7 +1,7 @@
-"""Read a Python package index directly: rocenv chooses files from its pages of links.
+"""Read a Python package index directly, and select files from its pages of links.
 
 uv could resolve packages, but would have to download them to compute hashes that the index does not publish.
-Such an index has a page per project (PEP 503), or one page with all files. Pages are cached for offline use.
+An index has a page per project (PEP 503), or one page with all files. Pages are cached for offline use.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 class File:
     """A file in an index."""
 
-    project: str  # normalised, "rocm-sdk-core"
+    project: str  # normalized, "rocm-sdk-core"
     version: str
     name: str
-    url: str  # URL on the index itself, even if a mirror answered
-    sha256: str  # "" = the index publishes none
+    url: str  # URL on the index itself, even if a mirror served the page
+    sha256: str  # "" if the index does not publish it
 
     @property
     def is_wheel(self) -> bool:
@@ -59,13 +59,13 @@ class SimpleIndex:
 
     Attributes:
         url: The index's URL, with `/` at the end.
-        network: Asks the URL's mirrors first.
+        network: Tries mirrors of the index first.
         kept: The folder for cached pages.
         key_file: Seals cached pages, because offline they are the only source of hashes.
-        flat: All files are on one page.
-        hashes: File name -> sha256, for files without a hash in the index.
+        flat: Whether all files are on one page.
+        hashes: File name -> sha256, for files whose hash the index does not publish.
         archives: Projects for which an sdist is acceptable if there is no wheel.
-        rank: Called with a wheel's name; lower is better, None = unusable.
+        rank: Rates a wheel by its file name: lower is better, None means incompatible.
         pages: Pages read so far: URL -> text, and the base URL of its links.
     """
 
@@ -81,14 +81,14 @@ class SimpleIndex:
     _reading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def versions(self, project: str) -> set[str]:
-        """List a project's versions with a file for the interpreter; raises the same errors as `newest`."""
+        """List the versions with a file for the interpreter; raises the same errors as `newest`."""
         return {file.version for file in self._files(project) if self._fit(file) is not None}
 
     def newest(self, project: str, allowed: Callable[[str], bool]) -> Artifact:
-        """Choose the newest allowed version of a project, and its most suitable file.
+        """Select the newest allowed version of a project, and its most suitable file.
 
         Raises:
-            NotAvailable: There is none.
+            NotAvailable: The index has no suitable file.
             FetchError: The index is unreachable, or its hash for the file differs from the known one.
         """
         found = [file for file in self._files(project) if allowed(file.version)]
@@ -96,8 +96,8 @@ class SimpleIndex:
             (version_of(file.version), -fit, file) for file in found if (fit := self._fit(file)) is not None
         ]
         if not ranked:
-            why = "for this Python and platform" if found else "in a version that the set can use"
-            raise NotAvailable(f"{shown(self.url)} has no file of `{project}` {why}")
+            what = "`{}` file for this Python and platform" if found else "compatible version of `{}`"
+            raise NotAvailable(f"{shown(self.url)} has no {what.format(project)}")
         file = max(ranked, key=lambda each: each[:2])[2]
         return Artifact(
             kind="wheel" if file.is_wheel else "sdist",
@@ -117,9 +117,9 @@ class SimpleIndex:
         known = self.hashes.get(file.name, "")
         if known and file.sha256 and known != file.sha256:
             raise FetchError(
-                f"{shown(self.url)} has a different sha256 for `{file.name}` than rocenv expects: "
-                f"{file.sha256}",
-                hints=("the file was replaced, possibly maliciously: wait, or ask its publisher",),
+                f"{shown(self.url)} lists the sha256 {file.sha256} for `{file.name}`, "
+                f"but rocenv expects {known}",
+                hints=("the file was replaced, possibly maliciously: try again later, or ask its publisher",),
                 code="hash-mismatch",
             )
         return file.sha256 or known
@@ -136,13 +136,13 @@ class SimpleIndex:
         files = [file for link in _links(text) if (file := self._file(base, link)) is not None]
         if not files:
             raise NotAvailable(
-                f"the page {shown(url)} has no link to a file of `{project}`",
+                f"the page {shown(url)} has no links to `{project}` files",
                 hints=("open that URL in a browser: a proxy or provider may show its own page instead",),
             )
         yield from (file for file in files if file.project == project)
 
     def _file(self, base: str, link: str) -> File | None:
-        """Describe a link's target; None unless it is a wheel or an sdist."""
+        """Describe the target of a link, or return None if it is neither a wheel nor an sdist."""
         from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
         try:
@@ -159,14 +159,14 @@ class SimpleIndex:
         return File(project, str(version), name, self.network.original(address), published)
 
     def _page(self, url: str) -> tuple[str, str]:
-        # Threads that request different projects all need the single page of a flat index.
+        # Threads that look up different projects all need the single page of a flat index.
         with self._reading if self.flat else contextlib.nullcontext():
             if url not in self.pages:
                 self.pages[url] = self._read(url)
         return self.pages[url]
 
     def _read(self, url: str) -> tuple[str, str]:
-        """Fetch a page, and return it with the base URL of its links."""
+        """Fetch a page, and return its text and the base URL of its links."""
         place = self.kept / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.html"
         if self.network.is_offline:
             with contextlib.suppress(OSError, DataError):
@@ -177,7 +177,7 @@ class SimpleIndex:
         base = shown(answer.final_url)
         if shown(answer.url) != shown(url) and self.network.original(base) == base:
             raise FetchError(
-                f"the mirror `{shown(answer.url)}` redirects to `{base}`, which is not below the mirror",
+                f"the mirror `{shown(answer.url)}` redirects to `{base}`, which is outside the mirror",
                 hints=("use a mirror of the whole server", own_mirror_hint(url)),
                 code="no-mirror",
             )
@@ -188,7 +188,7 @@ class SimpleIndex:
 
 
 def with_sizes(artifacts: Iterable[Artifact], network: Network) -> tuple[Artifact, ...]:
-    """Add sizes missing from the index by querying each file without downloading it; 0 if offline."""
+    """Query sizes missing from the index without downloading the files; if offline, they stay 0."""
     if network.is_offline:
         return tuple(artifacts)
 

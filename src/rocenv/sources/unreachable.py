@@ -1,4 +1,4 @@
-"""Remember unreachable channels and indices for a few minutes, to avoid repeated timeouts."""
+"""Remember unreachable channels and indexes for a few minutes to avoid repeated timeouts."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _MINUTE_S = 60
 
 @contextlib.contextmanager
 def tracked(place: str, context: Context, *, named: bool = False, hint: str = "") -> Iterator[None]:
-    """Record whether `place`, a channel or an index host, is reachable while the body runs.
+    """Record whether `place` is reachable while the body runs.
 
     Args:
-        place: What is contacted.
-        context: Failures recorded with different mirrors are ignored.
-        named: The user specified it, so contact it even if it failed a few minutes ago.
-        hint: A suggested alternative to waiting.
+        place: The channel or index host that the body contacts.
+        context: The home for the record, and the mirrors: failures of other mirrors are ignored.
+        named: Whether the user specified the place, so that earlier failures are ignored.
+        hint: What to do instead of waiting.
 
     Raises:
-        FetchError: The channel or host was unreachable a few minutes ago, or a request in the body fails.
+        FetchError: The place was unreachable a few minutes ago, or a request in the body fails.
     """
     mirrors = context.network.mirrors
     file = context.home.indices / f"unreachable-{place.replace(':', '_')}.json"
@@ -45,7 +45,7 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
     except FetchError as failure:
         if failure.code == "unreachable":
             note = {"at_s": time.time(), "message": failure.message, "mirrors": _digest(mirrors)}
-            # Without this file, the next command waits again.
+            # If this fails, the next command has to wait for the timeout again.
             with contextlib.suppress(OSError):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(file, json.dumps(note).encode())
@@ -55,7 +55,7 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
 
 
 def _require_no_failure(file: Path, mirrors: Mirrors, hint: str) -> None:
-    """Raise the failure recorded a few minutes ago, unless the mirrors have changed since."""
+    """Raise the failure recorded a few minutes ago, unless the mirrors have changed since then."""
     try:
         note = load_json(file)
         age_s = time.time() - float(note["at_s"])

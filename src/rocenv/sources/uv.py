@@ -1,6 +1,6 @@
 """Run uv to resolve and install wheels, and to find and download Python interpreters.
 
-uv runs as a child process, without any user settings that could change what it selects.
+uv runs as a child process, without user settings that could change what it selects.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from rocenv.context import Context
     from rocenv.sources.interpreter import Interpreter
 
-# An unreachable proxy, because uv would follow links from https to http.
+# An unreachable proxy for http, because uv would otherwise follow links from https to http.
 _NOWHERE = "http://127.0.0.1:0"
 _LOG = "off,uv_client=debug"  # uv logs each request and redirect; `Outcome` looks for unencrypted ones
-# Marks uv's cache while uv may store pages from unencrypted URLs; it remains if rocenv is killed meanwhile.
+# Marks uv's cache while uv may store pages from unencrypted URLs; the mark remains if rocenv is killed.
 _UNCHECKED = ".unchecked-"
 _OUTPUT_LIMIT_BYTES = 64 << 20  # torch's lock is about 100 kB
-# These could affect package selection, the interpreter, or certificate checks.
+# These could affect package selection, the interpreter, or certificate verification.
 _DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV|__PYVENV_LAUNCHER__|GIT_SSL_NO_VERIFY")
-# These only control how to reach servers, and where interpreters come from.
+# These only control how uv reaches servers and where interpreters come from.
 _KEPT = frozenset(
     {
         "UV_HTTP_CONNECT_TIMEOUT",
@@ -61,9 +61,9 @@ class Uv:
     Attributes:
         cache: uv's cache; uv links its files into venvs.
         pythons: The folder for interpreters that uv downloads.
-        environ: The environment to start from.
-        offline: Never open a connection.
-        report: Receives a line for each download, and for anything that differs from the request.
+        environ: The environment variables on which those of uv are based.
+        offline: Whether connections are forbidden.
+        report: Receives a line for each download, and for each deviation from the request.
     """
 
     cache: Path
@@ -85,7 +85,7 @@ class Uv:
 
     @property
     def may_fetch_python(self) -> bool:
-        """Whether uv is allowed to download an interpreter; the user's uv settings can forbid it."""
+        """Whether uv is allowed to download an interpreter, which the user's uv settings can forbid."""
         return not self.offline and self.environ.get("UV_PYTHON_DOWNLOADS") not in ("never", "manual")
 
     def resolve(
@@ -93,13 +93,13 @@ class Uv:
     ) -> tuple[Artifact, ...]:
         """Select wheels from one index and return them sorted by name, each with its sha256.
 
-        If the index publishes no hash for a wheel, uv downloads the wheel once to compute it. Offline, uv
-        uses its cached copy of the index.
+        If the index does not publish the hash of a wheel, uv downloads the wheel once to compute it. Offline,
+        uv uses its cached copy of the index.
 
         Args:
             requirements: PEP 508, such as `torch==2.5.*`.
-            index_url: The only index to use; "" = uv's default.
-            python: The interpreter that the wheels are for.
+            index_url: The only index to use, or "" for uv's default.
+            python: The interpreter that the wheels must support.
             dependencies: Whether to include dependencies.
 
         Raises:
@@ -137,10 +137,10 @@ class Uv:
         """Select versions without downloading wheels: project -> version.
 
         Args:
-            requirements: PEP 508. Unknown extras have no effect.
-            index_url: The only index to use; "" = uv's default.
-            python: The interpreter that the wheels are for.
-            page: The URL of a page with links to further files.
+            requirements: PEP 508. Unknown extras are ignored.
+            index_url: The only index to use, or "" for uv's default.
+            python: The interpreter that the wheels must support.
+            page: The URL of a page with links to more files.
             excluded: Projects to ignore as dependencies.
 
         Raises:
@@ -165,12 +165,12 @@ class Uv:
         return {name.partition("[")[0]: version for name, _, version in pins}
 
     def listed(self, pins: Sequence[str], *, index_url: str, series: str) -> dict[tuple[str, str, str], str]:
-        """List the URLs of all wheels for `project==version` in an index, for any machine.
+        """List the URLs of all wheels for pins (`project==version`) in an index, for any machine.
 
-        The keys are normalized name, version and sha256; wheels without a hash are left out.
+        The keys are normalized name, version, and sha256; wheels without a hash are omitted.
 
         Raises:
-            ResolutionImpossible: The index does not have one of them for Python `series`.
+            ResolutionImpossible: The index lacks one of the pins for Python `series`.
             FetchError: The index is unreachable.
         """
         import tomlkit
@@ -196,10 +196,10 @@ class Uv:
         return {key: url for key, url in found.items() if key[2]}
 
     def _ask(self, *arguments: str, index_url: str, page: str = "") -> Outcome:
-        """Run uv on an index or a page of links; see `run`.
+        """Run uv with an index or a page of links; see `run`.
 
         Raises:
-            FetchError: The index, or a URL that it links to, is not protected.
+            FetchError: The index, or a URL that it links to, is not encrypted.
         """
         if not self.offline:
             require_encrypted((index_url, page), self.environ, "the index")
@@ -222,14 +222,14 @@ class Uv:
         return outcome
 
     def _discard_cache(self) -> None:
-        """Empty uv's cache, which may have a page from an unencrypted URL under the URL of the index.
+        """Clear uv's cache, which may contain a page from an unencrypted URL under the URL of the index.
 
-        If that fails, the marks stay, so that the next call tries again.
+        If that fails, the marks stay, and the next call tries again.
         """
         self.run("cache", "clean", offline=True)
 
     def _has_exceptions(self) -> bool:
-        """Whether the user's settings let uv reach some hosts without a proxy, so also without `_NOWHERE`."""
+        """Whether NO_PROXY lets uv reach some hosts without a proxy, and therefore without `_NOWHERE`."""
         return any(name.upper() == "NO_PROXY" for name in self._environ(plain_http=False))
 
     def make_venv(self, venv: Path, python: Interpreter) -> None:
@@ -242,14 +242,14 @@ class Uv:
     def install(
         self, venv: Path, pins: Iterable[str], places: Iterable[Path], anew: Sequence[str] = ()
     ) -> None:
-        """Install exactly these wheels offline; the venv may be renamed afterwards.
+        """Install exactly these wheels offline, in a way that allows the venv to be renamed later.
 
         Args:
-            venv: Where to install.
-            pins: `project==version --hash=sha256:...` for each; uv checks the hashes.
-            places: The only folders with wheels to use.
-            anew: Projects to unpack again, bypassing the cache: uv recognises an unpacked wheel by path and
-                modification time.
+            venv: The venv to install into.
+            pins: `project==version --hash=sha256:...` for each wheel; uv checks the hashes.
+            places: The folders with the wheels.
+            anew: Projects to unpack again instead of using the cache, where uv identifies unpacked wheels by
+                path and modification time.
 
         Raises:
             ArchiveError: A wheel is damaged.
@@ -262,7 +262,7 @@ class Uv:
             requirements.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
             outcome = self.run(
                 *("pip", "install", "--no-index", "--no-deps", "--only-binary=:all:", "--require-hashes"),
-                # A reflink if the filesystem supports it, else a hard link, else a copy.
+                # A reflink if the filesystem supports it, otherwise a hard link or a copy.
                 *("--link-mode=clone", f"--python={venv}", f"--requirements={requirements}"),
                 *(f"--find-links={place.as_uri()}" for place in places),
                 *(f"--reinstall-package={project}" for project in anew),
@@ -280,16 +280,16 @@ class Uv:
         plain_http: bool = False,
         retries: str = "",
     ) -> Outcome:
-        """Run uv to completion; the caller checks the exit code.
+        """Run uv and return its outcome; the caller checks the exit code.
 
         Args:
             arguments: The uv command.
-            offline: Open no connection.
-            index_url: The only index to use; "" = uv's default. It may contain a password, so it is not on
-                the command line, which all users on the machine can read.
-            page: The URL of a page with links to more files, also absent from the command line.
-            plain_http: Also allow unencrypted connections.
-            retries: How often uv repeats a failed request; "" = the user's setting or uv's default.
+            offline: Whether connections are forbidden.
+            index_url: The only index to use, or "" for uv's default. It may contain a password, so it is not
+                passed on the command line, which all users of the machine can read.
+            page: The URL of a page with links to more files, also not passed on the command line.
+            plain_http: Whether unencrypted connections are allowed.
+            retries: How often uv repeats a failed request, or "" for the user's setting or uv's default.
         """
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
         if offline or self.offline:
@@ -320,36 +320,35 @@ class Uv:
         environ |= {"UV_PYTHON_DOWNLOADS": "manual", "UV_PYTHON_INSTALL_DIR": str(self.pythons)}
         environ |= {"UV_NO_WRAP": "1", "RUST_LOG": _LOG}  # `Outcome` parses lines
         if bundle := environ.get("REQUESTS_CA_BUNDLE"):
-            environ.setdefault(
-                "SSL_CERT_FILE", bundle
-            )  # the certificates that rocenv's own connections trust
+            # The certificates that rocenv's own connections trust.
+            environ.setdefault("SSL_CERT_FILE", bundle)
         return environ if plain_http else _without_plain_http(environ)
 
 
 def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
-    """Configure an environment so that uv cannot follow a link or redirect to an unencrypted URL.
+    """Change environment variables so that uv cannot follow a link or redirect to an unencrypted URL.
 
-    Behind an https proxy, uv still reaches the hosts in `NO_PROXY`; `_ask` then reads uv's log.
+    Behind an https proxy, uv still reaches the hosts in `NO_PROXY`, so `_ask` then checks uv's log.
     """
     kept = {name: value for name, value in environ.items() if name.upper() != "HTTP_PROXY"}
     if not {"HTTPS_PROXY", "ALL_PROXY"} & {name.upper() for name, value in kept.items() if value}:
-        # Without an https proxy, exceptions can only concern http.
+        # Without an https proxy, NO_PROXY can only apply to http.
         kept = {name: value for name, value in kept.items() if name.upper() != "NO_PROXY"}
     return kept | {"http_proxy": _NOWHERE}
 
 
 def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Artifact:
-    """Choose the best wheel for a package from uv's lock, which lists all compatible ones."""
+    """Select the best wheel of a package from uv's lock, which lists all compatible ones."""
     name, version = package["name"], package.get("version", "")
     wheels = package.get("wheels", [])
     if not wheels:
-        raise FetchError(f"the index has no wheel of {name} {version}")
-    # uv also lists compatible wheels whose tags packaging does not know.
+        raise FetchError(f"the index has no {name} {version} wheel")
+    # uv also lists compatible wheels with tags that `packaging` does not support.
     ranks = [rank(wheel_file_name(wheel["url"])) for wheel in wheels]
     wheel = wheels[min(range(len(wheels)), key=lambda at: (ranks[at] is None, ranks[at]))]
     sha256 = wheel.get("hashes", {}).get("sha256", "")
     if not sha256:
-        raise FetchError(f"the index publishes no sha256 for {shown(wheel['url'])}")
+        raise FetchError(f"the index does not publish a sha256 for {shown(wheel['url'])}")
     return Artifact(
         kind="wheel",
         name=name,
@@ -361,7 +360,7 @@ def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Art
 
 
 def _close_lock(folder: Path) -> None:
-    """Restrict access to uv's lock file in a folder; uv makes it accessible to everyone despite the umask."""
+    """Restrict access to uv's lock file in a folder, because uv ignores the umask and allows everyone."""
     with contextlib.suppress(OSError):
         (folder / ".lock").chmod(0o660 if folder.stat().st_mode & stat.S_IWGRP else 0o600)
 
@@ -372,7 +371,7 @@ def _binary() -> str:
 
         return uv.find_uv_bin()
     except (ImportError, FileNotFoundError) as error:
-        raise _unusable("rocenv's installation is missing uv, which installs wheels") from error
+        raise _unusable("uv, which rocenv uses to install wheels, is not installed") from error
 
 
 def _unusable(message: str) -> RocenvError:

@@ -1,4 +1,4 @@
-"""Interpret the result of a uv run and turn its messages into rocenv's errors."""
+"""Turn the output of a failed uv command into rocenv's errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNREACHABLE = re.compile(
     "dns error|failed to lookup address|tcp connect error|operation timed out|Connection refused"
 )
 _NO_NAME = re.compile("dns error|failed to lookup address")
-# No connection was made: the name does not resolve, nothing listens there, or no route exists; on any system.
+# No connection, on any system: the name does not resolve, nothing listens there, or there is no route.
 _NO_SERVER = re.compile(r"dns error|failed to lookup address|\(os error (111|101|113|10061|10051|10065|61)\)")
 
 # In errors: "... for url (http://host/x)", "Failed to fetch: `http://host/x`"
@@ -35,13 +35,13 @@ _PLAIN_HTTP = re.compile(
 
 
 def index_name(index_url: str) -> str:
-    """Return an index's name for a message, without the password in its URL."""
+    """Return the name of an index for messages, without the password in its URL."""
     return shown(index_url) if index_url else "the default package index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Exit code and output of a uv run."""
+    """Exit code and output of a uv command."""
 
     code: int
     stdout: str
@@ -71,7 +71,7 @@ class Outcome:
     def resolution_error(
         self, requirements: Sequence[str], index_url: str, series: str, *, offline: bool = False
     ) -> RocenvError:
-        """Explain why an index did not provide these requirements for Python `series`."""
+        """Explain why uv could not resolve requirements from an index for Python `series`."""
         wanted, name = " ".join(requirements), index_name(index_url)
         project, pythons = self._supported_pythons()
         if pythons:
@@ -100,12 +100,12 @@ class Outcome:
 
     @property
     def unencrypted(self) -> str:
-        """The first unencrypted URL that uv requested; "" = none."""
+        """The first `http://` URL that uv requested, or ""."""
         found = _PLAIN_HTTP.search(self.stderr)
         return found[1] if found else ""
 
     def require_protected(self, index_url: str, environ: Mapping[str, str], *, plain_http: bool) -> None:
-        """Raise FetchError if a certificate is not trusted, or a URL is unencrypted but must not be."""
+        """Raise FetchError if a certificate is not trusted, or a URL is unencrypted without `plain_http`."""
         name = index_name(index_url)
         if self.code and "invalid peer certificate" in self.stderr:
             unused = [each for each in ("UV_INSECURE_HOST", "PIP_TRUSTED_HOST") if environ.get(each)]
@@ -113,26 +113,27 @@ class Outcome:
                 f"the certificate of {name} is not trusted: {self.reason}",
                 hints=(
                     "behind a proxy that inspects TLS, set REQUESTS_CA_BUNDLE to its certificate",
-                    *(f"rocenv ignores {each} and checks every certificate" for each in unused),
+                    *(f"rocenv ignores {each} and verifies every certificate" for each in unused),
                 ),
                 code="certificate",
             )
         if self.unencrypted and not plain_http:
             raise FetchError(
-                f"{name} links to `{shown(self.unencrypted)}`, which is not encrypted, so it was not used",
-                hints=("use an index or mirror whose files have https:// URLs",),
+                f"refusing to follow a link from {name} to `{shown(self.unencrypted)}`: "
+                "the connection is not encrypted",
+                hints=("use an index or mirror that links to https:// URLs",),
                 code="unencrypted",
             )
 
     def require_installed(self) -> None:
-        """Raise an error that explains a failed installation."""
+        """Raise an error that explains the failure, if the installation failed."""
         if not self.code:
             return
         if re.search(r"\(os error (28|112)\)", self.stderr):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if WINDOWS and re.search(r"\(os error (5|32)\)", self.stderr):
             raise PrefixError(
-                f"cannot replace a file in the env, because a program has it open: {self.reason}",
+                f"cannot replace a file in the env because a program is using it: {self.reason}",
                 hints=("close the programs started from this env, then run the command again",),
                 code="in-use",
             )
@@ -148,7 +149,7 @@ class Outcome:
         raise PrefixError(f"cannot install the wheels: {self.reason}", code="venv")
 
     def _supported_pythons(self) -> tuple[str, tuple[str, ...]]:
-        """Find the project without a wheel for this Python, and the versions that it supports."""
+        """Find the project without a wheel for this Python, and the Python versions that it supports."""
         # hint: ... found wheels for `torch` (v2.5.1+rocm6.2) with the following Python ABI tags: `cp310`
         pattern = r"found wheels for `([\w.-]+)` .* the following Python \w+ tags?: (.*)"
         found = re.search(pattern, self.stderr)
@@ -159,7 +160,7 @@ class Outcome:
 
 
 def _conclusion(stderr: str) -> str:
-    """Join the `Because ...` paragraphs of a failed resolution into one line, without the conclusion."""
+    """Join the `Because ...` lines of a failed resolution into one line, without the conclusion."""
     text = stderr.partition("cause: ")[2].partition("\n\n")[0]
     text = " ".join(text.split())
     return text.removesuffix(", we can conclude that your requirements are unsatisfiable.").rstrip(".")

@@ -1,8 +1,8 @@
-"""Plan PyTorch wheels: from requirements to exact wheels with hashes.
+"""Resolve the requirements of PyTorch to exact wheels with hashes.
 
-torch, its companions built for the GPU, and all dependencies come only from the matrix row's index, so that
-no CPU build or build for another GPU can be selected. Other packages that the row pins (numpy) come from the
-system's general index and replace those from the row's index.
+torch, its GPU companions, and all dependencies come only from the index in the matrix row, which prevents
+uv from selecting a CPU build or a build for another GPU. Other packages that the row pins (numpy) come from
+the system's general index and replace those from the row's index.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: 
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """Plan torch's wheels for a Python on this machine; see `Source`.
+    """List the wheels of torch for a Python on this machine; see `Source`.
 
     Raises:
         ResolutionImpossible: The index has no matching wheels for this Python.
@@ -99,13 +99,13 @@ def resolve_wheels(
 ) -> tuple[Artifact, ...]:
     """Select wheels for `requirements` with all dependencies, sorted by name.
 
-    Each has a sha256. `size_bytes` is 0 if the index does not publish it. Only the index and its mirrors
-    (`candidates`) are used. torch and its companions must have the local version `local`: `rocm6.2`.
+    Each wheel has a sha256. `size_bytes` is 0 if the index does not publish it. Only the index and its
+    mirrors (`candidates`) are used. torch and its companions must have the local version `local` (`rocm6.2`).
 
     Raises:
-        ResolutionImpossible: The index cannot satisfy the requirements for this interpreter, or could do so
-          only with builds for other GPUs.
-        FetchError: None of the index's URLs is reachable, or a wheel has no hash.
+        ResolutionImpossible: The index cannot satisfy the requirements for this interpreter, or only with
+          builds for other GPUs.
+        FetchError: Neither the index nor any of its mirrors is reachable, or a wheel has no hash.
     """
 
     def resolve(url: str) -> tuple[Artifact, ...]:
@@ -116,9 +116,9 @@ def resolve_wheels(
     for wheel in wheels:
         if wheel.name in _GPU_BUILDS and wheel.version.partition("+")[2] != local:
             raise ResolutionImpossible(
-                f"the newest {wheel.name} of {index_name(index_url)} is {wheel.version}, "
+                f"the newest {wheel.name} in {index_name(index_url)} is {wheel.version}, "
                 f"which is not built for `{local}`",
-                hints=(f"request an older release that is built for `{local}`, with `--torch`",),
+                hints=(f"use `--torch` to request an older release that is built for `{local}`",),
             )
     return wheels
 
@@ -132,11 +132,11 @@ def _requirements(row: TorchSet, request: Request) -> Iterator[str]:
 
 
 def _default_python(supported: tuple[str, ...]) -> str:
-    """Choose rocenv's own Python ("") if torch supports it, else the newest series that torch supports."""
+    """Return "" (rocenv's own Python) if torch supports it, otherwise the newest series that it supports."""
     return "" if series(platform.python_version()) in supported else supported[-1]
 
 
 def _original_url(url: str, mirror: str, original: str) -> str:
-    """Rewrite a mirror's URL to the original index's, so that the lock works on any machine."""
+    """Replace the mirror in a URL with the original index, so that the lock works on any machine."""
     base, found = f"{shown(mirror).rstrip('/')}/", shown(url)  # uv omits the mirror's password
     return f"{original.rstrip('/')}/{found.removeprefix(base)}" if found.startswith(base) else url

@@ -1,6 +1,6 @@
-"""Windows components with files listed in the data: HIP SDKs, ZLUDA builds, rocBLAS library packs.
+"""Windows components whose files are listed in the data: HIP SDKs, ZLUDA builds, and rocBLAS library packs.
 
-An artifact has no hash or size if none is published.
+An artifact has no hash or size if its publisher does not provide one.
 """
 
 from __future__ import annotations
@@ -108,5 +108,5 @@ def _library_pack(choice: Choice, pack: Pack, candidate: Candidate, matrix: Matr
 
 
 def _folder(sdk: HipSdk) -> str:
-    """Return an SDK's folder in the prefix, named by series as in AMD's own installer."""
+    """Return an SDK's folder in the prefix, named after the series as AMD's own installer does."""
     return f"rocm/{series(sdk.version)}"

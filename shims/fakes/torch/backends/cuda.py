@@ -1,4 +1,4 @@
-"""Record settings for matrix products and attention."""
+"""Settings for matrix multiplication and attention, which are only recorded."""
 
 
 class _Matmul:

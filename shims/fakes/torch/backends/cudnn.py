@@ -1,4 +1,4 @@
-"""Whether convolutions use cuDNN, as they do by default."""
+"""The setting for convolutions, which use cuDNN by default."""
 
 enabled = True
 benchmark = False

@@ -1,4 +1,4 @@
-"""Functional layers that choose the same libraries as torch."""
+"""Functional layers that use the same libraries as in torch."""
 
 import os
 from array import array

@@ -1,6 +1,6 @@
-"""Forms in which a cluster offers an env to its users: a module, a container, an image.
+"""Exporters, which make an env available to the users of a cluster: as a module, a container, or an image.
 
-An exporter renders an env at its prefix, which may be on another machine, as text. It writes nothing.
+An exporter renders an env at its prefix, which may be on another machine, as text. It does not write files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An Apptainer definition: the env's files and environment on top of an image of a distribution.
+"""Apptainer definitions, which add an env's files and environment to the image of a distribution.
 
 Source: apptainer.org/docs, "Definition Files"
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # `%files` splits at spaces and expands patterns, and its escapes differ between versions.
 _PLAIN = re.compile(r"[A-Za-z0-9/._+~@-]+")
-# A line that begins with `%` begins a section, even in quotes; braces are arguments of the build.
+# A line that begins with `%` starts a section, even within quotes; double braces contain build arguments.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f]|\{\{")
 
 
@@ -27,22 +27,23 @@ def render(env: Env, surroundings: Surroundings) -> str:
     """Render the definition.
 
     Raises:
-        PrefixError: A definition cannot contain the env's path.
-        DataError: A definition cannot contain a value: it could begin a section, which runs as the builder.
+        PrefixError: The env's path is not allowed in a definition.
+        DataError: A value is not allowed in a definition, because it could start a section that runs during
+          the build.
     """
     for change in env.changes:
         if _UNSAFE.search(change.value):
             raise DataError(
-                f"the value of `{change.name}` contains a control character or `{{{{`, which an Apptainer "
-                "definition does not quote"
+                f"the value of `{change.name}` contains a control character or `{{{{`, which cannot be "
+                "quoted in an Apptainer definition"
             )
     folders = (env.prefix, *surroundings.folders)
     for folder in folders:
         if not _PLAIN.fullmatch(folder):
             raise unusable(
-                folder, "an Apptainer definition accepts only letters, digits and `._+~@-` in paths"
+                folder, "an Apptainer definition allows only letters, digits, and `._+~@-` in paths"
             )
-    starter = env.path("bin", "rocm-exec") if surroundings.has_loader else ""
+    program = env.path("bin", "rocm-exec") if surroundings.has_loader else ""
     words = {
         "BASE": surroundings.base,
         "LABEL": env.label.replace(" ", "_"),
@@ -50,7 +51,7 @@ def render(env: Env, surroundings: Surroundings) -> str:
         "UNWANTED": " ".join(env.path(name) for name in OF_USERS),
         "IDENT": env.ident,
         "ENVIRONMENT": "\n".join(f"    {_change(env, change)}" for change in env.changes),
-        "STARTER": quote(starter) + " " if starter else "",
+        "ROCM_EXEC": quote(program) + " " if program else "",
     }
     return fill("apptainer.def", words)
 

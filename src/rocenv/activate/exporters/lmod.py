@@ -1,6 +1,6 @@
-"""A module for Lmod, in Lua.
+"""Lmod modules, in Lua.
 
-Loading it has the effect of activation, and unloading it restores the environment. `family` makes Lmod
+Loading a module has the effect of activation, and unloading it restores the environment. `family` makes Lmod
 replace a loaded env with the new one.
 
 Source: lmod.readthedocs.io, "Lua Modulefile Functions"
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def quote(value: str) -> str:
-    """Return a literal of plain ASCII, which means the same in every locale."""
+    """Return a literal in plain ASCII, which does not depend on the locale."""
     return '"' + "".join(map(_escaped, os.fsencode(value))) + '"'
 
 
@@ -37,13 +37,15 @@ def render(env: Env, _surroundings: Surroundings) -> str:
     """
     for change in env.changes:
         if any(ord(char) < 32 or ord(char) == 127 for char in change.value):
-            raise DataError(f"the value of `{change.name}` contains a control character, which breaks Lmod")
+            raise DataError(
+                f"the value of `{change.name}` contains a control character, which Lmod does not support"
+            )
     words = {
-        "NAME": quote(f"The env {env.label} of rocenv, at {env.prefix}"),
+        "NAME": quote(f"The rocenv env {env.label} at {env.prefix}"),
         "PREFIX": quote(env.prefix),
         "IDENT": quote(f"/rocenv/{env.ident}"),
         "MARKER": quote(env.marker),
-        "GONE": quote(f"rocenv: the env at {env.prefix} no longer exists, or you may not read it"),
+        "GONE": quote(f"rocenv: the env at {env.prefix} no longer exists, or you are not allowed to read it"),
         "CHANGES": "\n".join(_change(env, change) for change in env.changes),
     }
     return fill("lmod.lua", words)

@@ -1,4 +1,4 @@
-"""How to mount an image of an env: SquashFS, which the kernel and, without root, squashfuse read."""
+"""Instructions for mounting a SquashFS image of an env, as root or, with squashfuse, as any user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def render(env: Env, surroundings: Surroundings) -> str:
-    """Render the instructions as a script's lines and comments."""
+    """Render the instructions as the commands and comments of a script."""
     image, prefix = shlex.quote(surroundings.image), shlex.quote(env.prefix)
     inside = shlex.quote(f'mount --bind "$0" {prefix} && exec "${{SHELL:-sh}}"')
     return f"""\
@@ -19,7 +19,7 @@ def render(env: Env, surroundings: Surroundings) -> str:
 mount -t squashfs -o loop,ro {image} {prefix}
 # Without root, if the folder is yours:
 squashfuse -o ro {image} {prefix}
-# Without root, if it is not: mount the image elsewhere, and show it there in a new shell.
+# Without root, otherwise: mount the image elsewhere, and bind it to the folder in a new shell.
 mkdir -p "$HOME/mnt" && squashfuse -o ro {image} "$HOME/mnt"
 unshare -rm sh -c {inside} "$HOME/mnt"
 """

@@ -1,25 +1,25 @@
 """Shells that can activate an env; each family has a module and its resource files.
 
-Sourcing a script has the effect of `changes.apply` and is reversible. A script starts no process and detects
-nothing at run time: the prefix is written into it, and it refuses to run if the env no longer exists there.
-(cmd is an exception, see `batch.py`.) It defines `rocenv_deactivate`, and also `deactivate` unless another
-tool uses that name; functions of other tools are never replaced.
+Sourcing a script has the effect of `changes.apply` and is reversible. A script does not start any process,
+and does not detect anything at run time: it contains the prefix, and refuses to run if the env no longer
+exists there. (cmd is an exception, see `batch.py`.) A script defines `rocenv_deactivate`, and also
+`deactivate` unless another tool uses that name; functions of other tools are never replaced.
 
-A hook adds a function `rocenv`, completion, and activation on entering a folder with a `.rocenv` file:
+A hook adds the function `rocenv`, completion, and activation upon entering a folder with a `.rocenv` file:
 
 - `rocenv activate NAME` sources the env's script, if the folder of envs has one for this shell. Otherwise, or
-  with other arguments, it calls the program, whose message explains why.
+  with other arguments, it calls the program, which reports the reason.
 - `rocenv deactivate` deactivates this shell's most recently activated env, or calls the program if none is
   active.
 - `rocenv trust ...` calls the program and makes the shell look for a `.rocenv` again.
 - Everything else calls the program with unchanged arguments and exit code.
-- At each prompt it finds the nearest `.rocenv`, a regular file in this folder or a parent, and compares its
-  path and first line with the previous ones. If they differ, it asks `rocenv trust --check` for the env's
-  name. On leaving that folder, it deactivates the env that it activated, unless another one was activated
-  since. The exit code of the user's last command is preserved.
-- Completion calls `rocenv complete WORD...` (`commands/complete.py` documents the answers).
+- At each prompt, the hook finds the nearest `.rocenv`, a regular file in this folder or a parent, and
+  compares its path and first line with the previous ones. If they differ, it runs `rocenv trust --check` to
+  get the env's name. When the user leaves that folder, it deactivates the env that it activated, unless
+  another env has been activated since then. The exit code of the user's last command is preserved.
+- Completion calls `rocenv complete WORD...` (`commands/complete.py` documents the output).
 
-Loading a hook prints nothing, exports nothing and changes no option; loading it twice has no further effect.
+Loading a hook does not print or export anything, and does not change options; loading it again has no effect.
 """
 
 from __future__ import annotations

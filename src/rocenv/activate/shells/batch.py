@@ -1,9 +1,9 @@
-"""Windows' cmd: `activate.bat`, and `bin/deactivate.bat`, found through `PATH` while the env is active.
+"""Windows' cmd: `activate.bat`, and `bin/deactivate.bat`, which is on `PATH` while the env is active.
 
-cmd reads scripts in the console's code page, so scripts are plain ASCII and change no code page: if the
-prefix is not ASCII, the script derives it from its own path, after checking the parts that it can compare.
-Prefixes and values that cmd would misread are rejected earlier (`changes.against_cmd`); if an existing
-variable contains such characters, the script refuses to run.
+cmd reads scripts in the console's code page, so scripts are plain ASCII and do not change the code page. If
+the prefix is not ASCII, the script derives it from its own path, after checking the parts that it can
+compare. Prefixes and values that cmd would misread are rejected earlier (`changes.against_cmd`); if an
+existing variable contains such characters, the script refuses to run.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 FILE = "activate.bat"
-# Two values must fit on one line, and cmd limits lines to 8191 characters. Source: learn.microsoft.com,
+# Two values must fit on a line, and cmd limits lines to 8191 characters. Source: learn.microsoft.com,
 # "Command prompt line string limitation"
 _LONGEST = 4000
 _PREFIX = "%_ROCENV_P%"  # contains the prefix while the script runs
-# Variables that venv scripts save as `_OLD_VIRTUAL_...` and restore, and their defaults. Source: CPython,
+# Variables that venv scripts save as `_OLD_VIRTUAL_...` and restore, with their defaults. Source: CPython,
 # Lib/venv/scripts/nt
 _VENV = {"PATH": "", "PROMPT": "$P$G"}
-# Variables whose values are folders, for paths inside them.
+# Variables that contain folders, for writing paths inside these folders in ASCII.
 _KNOWN = ("LOCALAPPDATA", "APPDATA", "USERPROFILE")
 
 
 def quote(value: str) -> str:
-    """Quote `value`; within quotes only `%`, `!` and quotes are special, and no value contains them."""
+    """Quote `value`; only `%`, `!`, and quotes are special within quotes, and values do not contain them."""
     if not value.isascii():
         raise DataError(f"`{value}` cannot be used in a batch file, because its code page is unknown")
     return f'"{value}"'
@@ -51,14 +51,14 @@ def files(env: Env) -> dict[str, str]:
 
 
 def encode(script: str) -> bytes:
-    """Encode the script with CRLF line endings, without which cmd misses labels."""
+    """Encode the script with CRLF line endings, because cmd cannot find some labels without them."""
     return script.replace("\n", "\r\n").encode("ascii")
 
 
 def _placed(env: Env, change: EnvChange) -> EnvChange:
     from msgspec import structs  # imported late, because the hook does not use values
 
-    # Only URLs contain `%`, and they spell the prefix differently.
+    # Only URLs contain `%`, and they spell the prefix in a different way.
     return structs.replace(change, value=change.value.replace("%", "%%").replace(env.prefix, _PREFIX))
 
 
@@ -113,7 +113,7 @@ def _change(change: EnvChange) -> str:
 
 
 def _check(name: str, where: str = "checked") -> str:
-    """Check a variable's value; if the variable is unset, cmd jumps to the label and skips these lines."""
+    """Render the check of a variable's value, which cmd skips by jumping to the label if it is unset."""
     return f"""\
 @if not defined {name} goto {where}_{name}
 @setlocal DisableDelayedExpansion
@@ -127,14 +127,14 @@ def _check(name: str, where: str = "checked") -> str:
 
 
 def _copies(ident: str, name: str, value_of: str) -> str:
-    """Pass the values to a subroutine in the only way that keeps cmd from parsing them again."""
+    """Render code that copies values for a subroutine, the only way to keep cmd from parsing them again."""
     copies = {"V": value_of, "W": f"_ROCENV_NEW_{ident}_{name}", "O": f"_ROCENV_OLD_{ident}_{name}"}
     copies["A"] = f"_ROCENV_ADD_{ident}_{name}"
     return "\n".join(f'@set "_ROCENV_{short}=%{source}%"' for short, source in copies.items())
 
 
 def _restore(ident: str, name: str) -> str:
-    """Restore the saved value; if the user changed it, remove only the env's entries."""
+    """Render code that restores a saved value, or removes the env's entries if the user has changed it."""
     return f"""\
 @set "_ROCENV_X="
 {_check(name, "restored")}
@@ -150,9 +150,9 @@ def _restore(ident: str, name: str) -> str:
 
 
 def _from_venv(ident: str, name: str) -> str:
-    """Remove the env from the values that a venv activated inside it will restore."""
+    """Render code that removes the env from the value that a venv activated on top of it will restore."""
     saved = f"_OLD_VIRTUAL_{name}"
-    # Pass PROMPT as the name, because `restore` reports nothing about PROMPT.
+    # Pass PROMPT as the name, because `restore` does not report PROMPT.
     return f"""\
 @if not defined {saved} goto venv_{name}
 @set "_ROCENV_X="
@@ -186,7 +186,7 @@ def _place(prefix: str) -> list[str]:
 
 
 def _report(env: Env) -> list[str]:
-    """Render the lines that report variables set by the machine."""
+    """Render the lines that report variables that are set on the machine."""
     lines = []
     for name in env.changed:
         old, into = f"_ROCENV_OLD_{env.ident}_{name}", "L" if name in env.lists else "K"
@@ -198,7 +198,7 @@ def _report(env: Env) -> list[str]:
 
 
 def _shown(env: Env) -> str:
-    # Take the name from the folder, which may contain any letter.
+    # Take the name from the folder, because it may contain letters that the script cannot.
     is_folder = env.label == env.name == env.prefix.rpartition("\\")[2]
     if is_folder and not env.label.isascii():
         return '@for %%N in ("%_ROCENV_P%") do @set "_ROCENV_V=%%~nxN"'
@@ -223,7 +223,7 @@ def hook(place: Place) -> str:
 
 
 def _said(path: str) -> str:
-    """Return the path as written in a batch file; "" if that is impossible."""
+    """Return the path as written in a batch file, or "" if it cannot be written in ASCII."""
     if path.isascii():
         return path.replace("%", "%%")
     for name in _KNOWN:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rocenv.activate.env import Env, Place
 
 FILE = "activate.csh"
-# tcsh's shell variables that would hide environment variables and cannot be set aside. Source: tcsh(1),
+# tcsh's shell variables that would hide environment variables and cannot be unset. Source: tcsh(1),
 # "Special shell variables"
 _OWN = frozenset(
     {"argv", "cwd", "dirstack", "euid", "euser", "gid", "group", "histchars", "home", "noglob", "owd", "path"}
@@ -25,12 +25,12 @@ _GLOBS = str.maketrans(dict.fromkeys("*?[]{}^\\~", "?"))
 
 
 def quote(value: str) -> str:
-    """Put `value` in single quotes, as one literal word in a script."""
+    """Put `value` in single quotes, as a single literal word in a script."""
     return "'" + value.replace("'", "'\\''").replace("\n", "\\\n") + "'"
 
 
 def typed(word: str) -> str:
-    """Quote one literal word for a prompt, where history expansion applies even within quotes."""
+    """Quote a literal word for a prompt, where history expansion applies even within quotes."""
     return quote(word).replace("!", "\\!")
 
 
@@ -84,7 +84,7 @@ def _are_set(names: Sequence[str]) -> str:
 
 
 def _changes(env: Env) -> list[str]:
-    """Set each list once, because tcsh rereads all folders in PATH each time."""
+    """Render the changes; each list is set only once, because tcsh rereads the folders on PATH each time."""
     words = {"PREFIX": quote(env.prefix), "IDENT": env.ident}
     found = [fill("csh-cache.csh", words).rstrip()] if env.caches else []
     for change in env.changes:
@@ -99,8 +99,8 @@ def _changes(env: Env) -> list[str]:
 
 def _prepend(name: str, entries: Sequence[str]) -> str:
     newest = list(dict.fromkeys(reversed(entries)))
-    # Quotes do not make a pattern literal, so this may match another entry; the code that it calls matches
-    # exactly.
+    # Quotes do not make a pattern literal, so this may match a different entry; the code that it calls
+    # compares exactly.
     there = " || ".join(f"${{_rocenv_l:q}}: =~ *:{quote(entry.translate(_GLOBS))}:*" for entry in newest)
     cuts = "\n".join(f"set _rocenv_e={quote(entry)}\n''eval $_ROCENV_CUT:q" for entry in newest)
     return f"""\
@@ -116,7 +116,7 @@ set _rocenv_l=:{":".join(map(quote, newest))}$_rocenv_l:q
 
 
 def _unmark(mark: str) -> str:
-    # A venv activated on top has prepended its own label and saved the old prompt.
+    # A venv activated on top of the env has prepended its own label and saved the old prompt.
     return f"""\
 if ($?_OLD_VIRTUAL_PROMPT) then
 set _OLD_VIRTUAL_PROMPT=$_OLD_VIRTUAL_PROMPT:s/{mark}//:q
@@ -125,7 +125,7 @@ if ("$prompt:q" =~ *{quote(mark)}*) set prompt=$prompt:s/{mark}//:q"""
 
 
 def hook(place: Place) -> str:
-    """Return the line for `~/.tcshrc`; backquotes yield a single line, so it sources files."""
+    """Return the line for `~/.tcshrc`; it sources files, because backquotes yield only a single line."""
     folder = RESOURCES / "tcsh-hook"
     words = (str(folder / "load.csh"), str(folder), place.program, place.envs)
     return " ".join(["''source", *map(typed, words)]) + "\n"

@@ -1,8 +1,8 @@
 """elvish: `activate.elv`, which is read and evaluated, because elvish cannot source a file.
 
-Definitions in evaluated code disappear when it ends, so the script passes `deactivate` to the prompt. A
-user's script has no prompt, and elvish compiles the complete script before running it. So it must define `fn
-deactivate { }` before the line that activates the env, which assigns to that name.
+Definitions in evaluated code disappear when it ends, so the script adds `deactivate` to the prompt's
+namespace. A user's script has no prompt, and elvish compiles the complete script before running it. So that
+script must define `fn deactivate { }` before the line that activates the env, which assigns to that name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_UTF_8 = re.compile("[\udc80-\udcff]")
 def quote(value: str) -> str:
     r"""Put `value` in single quotes, in which only a single quote is special.
 
-    Source code must be UTF-8, and elvish replaces invalid bytes, so these are written as `\xHH` in double
+    Source code must be UTF-8, and elvish replaces invalid bytes, so they are written as `\xHH` in double
     quotes.
     """
     if not _NO_UTF_8.search(value):

@@ -80,7 +80,7 @@ def _cache(env: Env) -> list[str]:
 
 
 def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
-    """Return the word for a value, or, if it is a cache folder, one that uses the user's choice."""
+    """Return the word for a value; for a cache folder, the word contains the variable with its location."""
     rest = env.caches.get(name)
     return word if rest is None else f'"{first}$_ROCENV_CACHE_{env.ident}"{quote(rest)}'
 
@@ -88,7 +88,7 @@ def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
 def _change(env: Env, change: EnvChange) -> str:
     if change.action == "set":
         return f"set -gx {change.name} {_in_cache(env, change.name, quote(change.value))}"
-    # Keep a universal variable, because all of the user's shells share it.
+    # Keep universal variables, because all of the user's shells share them.
     return f"set -eg {change.name}"
 
 

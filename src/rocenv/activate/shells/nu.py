@@ -1,7 +1,7 @@
-"""nushell: `activate.nu`, and next to it the env's data for the hook.
+"""nushell: `activate.nu`, and the env's data for the hook.
 
-The hook reads the data because nushell cannot source a path that is known only at run time. Everything is
-data except `nu-library.nu`, which applies it.
+The hook reads the data because nushell cannot source a path that is known only at run time. An env is
+nothing but data, which `nu-library.nu` applies.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 FILE = "activate.nu"
 _DATA = ".rocenv/activate.nuon"
-# `%` calls a builtin even if an alias or command has its name; since 0.112. Source: nushell/nushell#17956
+# In 0.112 and later, `%` calls a builtin even if an alias or command has its name.
+# Source: nushell/nushell#17956
 _WITHOUT_SIGIL = r"^0\.([0-9]?[0-9]|10[0-9]|11[01])\."
 
 
 def quote(value: str) -> str:
-    """Put `value` in single quotes, which have no escapes, or in double quotes with escapes."""
+    """Put `value` in single quotes, which do not support escapes, or in double quotes with escapes."""
     if "'" not in value and value.isprintable():
         return f"'{value}'"
     return f'"{"".join(map(_escaped, value))}"'
@@ -86,9 +87,9 @@ def _list(values: Iterable[str]) -> str:
 
 
 def hook(place: Place) -> str:
-    """Render the hook for a starting nushell, which passes its version.
+    """Render the hook for the version of nushell that NU_VERSION specifies.
 
-    Versions without the sigil convert untyped words (`1kb` to a size), so they get no completion.
+    Versions without the sigil convert untyped words (`1kb` to a size), so completion is not supported there.
     """
     code = resource_text("nu-library.nu") + resource_text("nu-hook.nu")
     if re.match(_WITHOUT_SIGIL, os.environ.get("NU_VERSION", "")):

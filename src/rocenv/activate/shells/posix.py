@@ -1,13 +1,13 @@
-"""POSIX sh, bash, zsh, ksh and dash: one script for all of them, which starts no process.
+"""POSIX sh, bash, zsh, ksh, and dash: one script for all of them, which does not start any process.
 
-bash reads code slowly, so the script is short and optimised for the usual case, in which the machine sets
-none of the names. Other code is in a second file, which bash and zsh keep in a variable until they need it,
-so you can deactivate an env even after it was removed.
+bash reads code slowly, so the script is short and optimized for the usual case, in which none of the
+variables are set on the machine. Other code is in a second file, which bash and zsh keep in a variable until
+they need it, so you can deactivate an env even after it was removed.
 
 bash on Windows (Git, MSYS2, Cygwin) uses the same script. There, `PATH` is a list of paths such as `/c/Users`
 (MSYS2, Git) or `/cygdrive/c/Users` (Cygwin), which the runtime converts for Windows programs; all other
-values use Windows' spelling. The script asks the shell which form it uses, because `cygpath` would start a
-process.
+values use Windows' own format. The script derives the form from the shell's variables, because `cygpath`
+would start a process.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 _LIBRARY = ".rocenv/activate.sh"
-# The mount point of drives. Source: MSYS2's and Cygwin's own documentation, "The Cygwin Mount Table"
+# The mount point of drives. Source: documentation of MSYS2 and Cygwin, "The Cygwin Mount Table"
 ROOTS = {"CYGWIN": "/cygdrive", "MSYS": ""}
-# A placeholder for the mount point of drives; no Windows path or value contains it.
+# A placeholder for the mount point of drives, which never occurs in Windows paths or values.
 _ROOT = "\1root\1"
 
 
 def quote(value: str) -> str:
-    """Put `value` in single quotes, in which nothing is special to any of these shells."""
+    """Put `value` in single quotes, within which no character is special in any of these shells."""
     return "'" + value.replace("'", "'\\''") + "'"
 
 
@@ -94,14 +94,14 @@ def _but_path(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _with_ours(env: Env) -> Iterator[str]:
-    """Yield patterns that match a PATH with an entry from the env; short, because bash reads slowly."""
+    """Yield patterns that match a PATH with an entry of the env; short, because bash reads slowly."""
     for entry in env.lists.get("PATH", ()):
         is_below = entry.startswith(f"{env.prefix}/")
         yield f"*:{quote(env.prefix + '/')}*" if is_below else f"*:{quote(entry)}:*"
 
 
 def _changes(env: Env, separator: str) -> str:
-    """Set and export in one command, which is faster than separate ones."""
+    """Render the changes as a single command that sets and exports, which is faster than several."""
     before = []
     unset = [change.name for change in env.changes if change.action == "unset"]
     if unset:
@@ -121,8 +121,8 @@ def _changes(env: Env, separator: str) -> str:
         else:
             before += [_put_first_on_windows(name, quote(entry)) for entry in entries]
             words.append(name)
-    # Without names, `export` would list all variables. It fails for read-only variables, which some shells
-    # cannot detect beforehand.
+    # Without names, `export` would list all variables. It fails for read-only variables, which not every
+    # shell can detect in advance.
     export = " \\\n".join(['"$_ROCENV_DO" export', *words, "|| _ROCENV_HOW=refused"]) if words else ""
     return "\n".join([*before, export])
 
@@ -138,7 +138,7 @@ def _clean(env: Env, name: str) -> str:
 
 
 def _is_taken_apart(name: str, separator: str) -> bool:
-    """Lists in Windows' own format are not split."""
+    """Whether the script splits a list into entries, unlike lists in Windows' own format."""
     return separator == ":" or name == "PATH"
 
 
@@ -151,7 +151,7 @@ def _restore(env: Env, name: str) -> str:
 
 
 def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
-    """Return the word for a value, or, if it is a cache folder, one that uses the user's choice."""
+    """Return the word for a value, or for a cache folder a word that depends on where the caches are."""
     rest = env.caches.get(name)
     return word if rest is None else f'"{first}$_ROCENV_CACHE_{env.ident}"{quote(rest)}'
 
@@ -160,7 +160,7 @@ def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
 
 
 def windows_source(script: str) -> str:
-    """Return the command that sources the script; all these shells accept drive letters."""
+    """Return the command that sources the script; all of these shells accept drive letters."""
     return source(PureWindowsPath(script).as_posix())
 
 
@@ -211,7 +211,7 @@ def zsh_hook(place: Place) -> str:
 
 
 def plain_hook(place: Place) -> str:
-    """Render the hook for other POSIX shells, which have no prompt hook, so `cd` looks for a `.rocenv`."""
+    """Render the hook for other POSIX shells, where `cd` looks for a `.rocenv` instead of a prompt hook."""
     words = {
         "DO": r"\command",
         "LOCAL": ":",

@@ -1,9 +1,9 @@
 """PowerShell 5.1 and 7: `Activate.ps1`, in UTF-8 with a byte order mark, which 5.1 requires.
 
 A sourced script runs in the caller's scope, so all its code is in functions; the state of active envs is in
-`$_RocenvStack`, a global variable that child processes do not inherit. Everything works under `Set-StrictMode
--Version Latest` and `$ErrorActionPreference = 'Stop'`. Under `SilentlyContinue`, `throw` does not end a
-script but `return` does.
+`$_RocenvStack`, a global variable that child processes do not inherit. Everything works with `Set-StrictMode
+-Version Latest` and `$ErrorActionPreference = 'Stop'`. With `SilentlyContinue`, `throw` does not end a
+script, but `return` does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 FILE = "Activate.ps1"
-# Separator of entries, comparison of entries and names, and whether a variable may be empty.
+# The separator of entries, the comparison of entries and names, and whether a variable may be empty.
 _PLATFORMS = {
     "linux": {"SEPARATOR": ":", "COMPARISON": "Ordinal", "EMPTY": "true"},
     "windows": {"SEPARATOR": ";", "COMPARISON": "OrdinalIgnoreCase", "EMPTY": "false"},
@@ -41,7 +41,7 @@ def quote(value: str, apart: re.Pattern[str] = _CONTROL) -> str:
 
     Args:
         value: The text.
-        apart: Matches, as a group, the characters that must not appear in the code.
+        apart: Pattern with a group that matches characters that must not appear in the code.
     """
     text, *others = apart.split(value)
     words = [_literal(text)]
@@ -64,9 +64,9 @@ def source(script: str) -> str:
 
 
 def _to_run(path: str) -> str:
-    """Escape a path after `.` or `&`.
+    """Escape a path for use after `.` or `&`.
 
-    PowerShell 5.1 treats the path as a pattern, and 7 also tries that.
+    PowerShell 5.1 treats the path as a pattern, and PowerShell 7 also tries that.
 
     Source: PowerShell/PowerShell issue 4726
     """
@@ -74,7 +74,7 @@ def _to_run(path: str) -> str:
 
 
 def files(env: Env) -> dict[str, str]:
-    """Render the script; if one of the env's paths or values is not UTF-8, the script only reports that."""
+    """Render the script, or one that only reports an error if a path or value is not UTF-8."""
     variables = (
         f"@{{ Name = {quote(name)}; Entries = {_array(env.lists.get(name, ()))}; Old = $null; New = $null }}"
         for name in env.changed
@@ -95,7 +95,7 @@ def files(env: Env) -> dict[str, str]:
 
 
 def library(platform: str) -> str:
-    """Return the functions of a script for shells on the platform."""
+    """Return the functions of a script for the platform."""
     code = resource_text("powershell-library.ps1")
     functions, variables = (
         ", ".join(f"'{name}'" for name in dict.fromkeys(re.findall(pattern, code)))
@@ -123,7 +123,7 @@ def hook(place: Place) -> str:
     """Render the text for `Invoke-Expression`."""
     program = quote(_to_run(place.program), _NOT_ASCII)
     if not re.search(r"[/\\]", place.program):
-        # Bypass the function of the same name.
+        # Bypass the hook's function of the same name.
         command = r"Microsoft.PowerShell.Core\Get-Command"
         program = f"{command} -Name {program} -CommandType Application -TotalCount 1"
     return fill("powershell-hook.ps1", {"PROGRAM": program, "ENVS": quote(place.envs, _NOT_ASCII)})

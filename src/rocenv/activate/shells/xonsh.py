@@ -1,8 +1,8 @@
-"""xonsh: a Python script in the form of one statement that xonsh and Python parse alike.
+"""xonsh: a Python script in the form of a single statement that xonsh and Python parse in the same way.
 
 xonsh's own parser is slow and treats a line as a command whenever it can. So the script is a single string
-passed to `exec` within an `if`, which cannot be mistaken for a command. Values in the string contain no
-quotation marks, which could end it. The script is ASCII, so `$XONSH_ENCODING` does not matter.
+that is passed to `exec` within an `if`, which cannot be mistaken for a command. Values in the string do not
+contain quotation marks, which could end it. The script is ASCII, so `$XONSH_ENCODING` does not matter.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _statement(resource: str, names: Mapping[str, str]) -> str:
-    """Return the statement that runs a resource with these names bound to values printed by `quote`."""
+    """Return the statement that runs a resource file with these names bound to values from `quote`."""
     given = "\n".join(f"{name} = {value}" for name, value in names.items())
     return f"""\
 if __import__("builtins").exec(r'''

@@ -1,7 +1,7 @@
-"""Install from apt repositories: a ROCm release and an app's packages.
+"""apt repositories as a source of ROCm releases and apps.
 
 `index` downloads and verifies a repository's index, `mirrors` finds the mirrors that this machine's apt uses,
-and `closure` chooses packages. Closures are cached under a hash of all inputs; files that this home did not
+and `closure` selects packages. Closures are cached under a hash of all inputs; files that this home did not
 write are ignored.
 """
 
@@ -51,8 +51,8 @@ class Found(Value, frozen=True, kw_only=True):
 
     version: str  # version of the first requested package
     artifacts: tuple[Artifact, ...]
-    glibc: str  # oldest C library that the set runs with: "2.38"
-    own_glibc: bool  # the set includes its own C library because the system's is older
+    glibc: str  # oldest C library that the set supports: "2.38"
+    own_glibc: bool  # whether the set includes its own C library, because the system's is older
     notes: tuple[str, ...] = ()
 
 
@@ -70,7 +70,7 @@ def component(
 
     Raises:
         FetchError: An index is unreachable or not trusted.
-        NotAvailable: The index does not have a package.
+        NotAvailable: The indexes do not contain a package.
     """
     row = choice.row
     assert isinstance(row, RocmSet)
@@ -111,8 +111,8 @@ def _added_by(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
     unpacked = sum(artifact.installed_bytes for artifact in added)
     name = f"{first.name} {first.version}" if first else app.app
     return (
-        f"adds {name} from {channel}, {len(added)} packages with its dependencies: "
-        f"{size_text(fetched)}, {size_text(unpacked)} once unpacked"
+        f"adds {name} from {channel}, {len(added)} packages including its dependencies: "
+        f"{size_text(fetched)}, {size_text(unpacked)} unpacked"
     )
 
 
@@ -121,7 +121,7 @@ def find(row: RocmSet, context: Context) -> Found:
 
     Raises:
         FetchError: An index cannot be downloaded or is not trusted.
-        NotAvailable: The index does not have a package that the set needs.
+        NotAvailable: The indexes do not contain a package that the set needs.
     """
     matrix, home = context.matrix, context.home
     settings = apt_settings()
@@ -146,12 +146,12 @@ def _notes(indices: Sequence[Index], reason: str) -> Iterator[str]:
     for index in indices:
         if index.state.has_expired:
             day = day_of(index.state.valid_until_s)
-            yield f"the index of {index.repo.name} expired on {day}; rocenv uses it because {reason}"
+            yield f"the index of {index.repo.name} expired on {day}, but rocenv uses it because {reason}"
         if index.state.older:
             yield index.state.older
     for index in indices:
         for why in index.state.passed_over:
-            yield f"{why}; the index of {index.repo.name} is from {shown(index.state.base)} instead"
+            yield f"{why}; using the index of {index.repo.name} from {shown(index.state.base)} instead"
 
 
 def _cache_key(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> str:
@@ -187,7 +187,7 @@ def _resolve(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> Found:
 
 def _artifact(package: Package, base: str) -> Artifact:
     if re.fullmatch("[0-9a-f]{64}", package.sha256) is None or not package.filename:
-        raise NotAvailable(f"the index lists no sha256 or file name for {package}")
+        raise NotAvailable(f"the index does not contain a sha256 or file name for {package}")
     return Artifact(
         kind="deb",
         name=package.name,

@@ -1,8 +1,8 @@
-"""Compute the dependency closure of packages; pure, complete and deterministic.
+"""Compute the dependency closure of packages: pure, complete, and deterministic.
 
-A depth-first search with backtracking finds a set if one exists. It prefers, in this order: packages already
-chosen; the packager's first alternative; real packages over virtual ones; the first repository; the newest
-version; the alphabetically first name.
+A depth-first search with backtracking finds a set if one exists. It prefers, in this order: packages that are
+already chosen; the packager's first alternative; real packages over virtual packages; the first repository;
+the newest version; and the alphabetically first name.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from rocenv.sources.apt.control import Clause, Package, Relation
 
-    _Want = tuple[Clause, Package | None]  # a dependency and the package that declares it; None = requested
+    _Want = tuple[Clause, Package | None]  # a dependency, and the package that declares it, if any
 
 
 class Index(Protocol):
-    """A repository's packages."""
+    """The packages of a repository."""
 
     def named(self, name: str) -> Sequence[Package]:
         """List the packages with this name."""
@@ -40,9 +40,8 @@ class _Search:
     keep_out: tuple[str, ...]
     keep_in: frozenset[str] = frozenset()
     chosen: dict[str, Package] = field(default_factory=dict)
-    hopeless: set[Package] = field(
-        default_factory=set
-    )  # packages that cannot be installed, whatever else is chosen
+    # Packages that cannot be installed, whatever else is chosen.
+    hopeless: set[Package] = field(default_factory=set)
     blame: str = ""
     deepest: int = -1
 
@@ -60,10 +59,10 @@ def closure(
         indices: The repositories to search, in order of preference.
         keep_out: Name patterns of packages that prefixes do not need; dependencies on them are treated as
           satisfied.
-        keep_in: Names that are never excluded.
+        keep_in: Names of packages that are never excluded.
 
     Raises:
-        NotAvailable: No choice satisfies every dependency.
+        NotAvailable: Some dependencies cannot be satisfied.
     """
     search = _Search(indices, tuple(keep_out), frozenset(keep_in))
     wanted: tuple[_Want, ...] = tuple((clause, None) for clause in roots)
@@ -84,7 +83,7 @@ def demands_on(packages: Sequence[Package], name: str) -> tuple[str, ...]:
 
 
 def _solve(search: _Search, wanted: tuple[_Want, ...]) -> bool:
-    """Satisfy all wanted clauses; on False, `search.chosen` is unchanged."""
+    """Satisfy all wanted clauses; if this returns False, `search.chosen` is unchanged."""
     position = 0
     while position < len(wanted):
         clause, _ = wanted[position]
@@ -136,7 +135,7 @@ def _meets(package: Package, relation: Relation) -> bool:
     for provided in package.provides:
         if provided.name != relation.name:
             continue
-        # A name provided without a version satisfies only unversioned relations.
+        # A name that is provided without a version satisfies only unversioned relations.
         if relation.operator == "":
             return True
         if provided.operator == "=" and satisfies(provided.version, relation.operator, relation.version):
@@ -145,7 +144,7 @@ def _meets(package: Package, relation: Relation) -> bool:
 
 
 def _offered(clause: Clause, search: _Search) -> list[Package]:
-    """List packages that satisfy a clause and could be chosen, preferred first."""
+    """List packages that satisfy a clause and could be chosen, most preferred first."""
     return [
         package
         for relation in clause
@@ -166,7 +165,7 @@ def _in_order(packages: Sequence[Package]) -> list[Package]:
 
 
 def _fits(package: Package, chosen: dict[str, Package]) -> bool:
-    """Whether a package is compatible with the chosen ones."""
+    """Whether a package is compatible with the chosen packages."""
     if package.name in chosen:
         return False
     for other in chosen.values():
@@ -187,5 +186,5 @@ def _why_not(clause: Clause, whose: Package | None, search: _Search) -> str:
             for package in (*index.named(relation.name), *index.providing(relation.name))
         }
     )
-    offered = f"the index has {', '.join(found[:4])}" if found else "the index has none"
-    return f"`{text}`, needed by {whose or 'the set itself'}, is not available: {offered}"
+    offered = f"the index has {', '.join(found[:4])}" if found else "the index has no such package"
+    return f"`{text}`, required by {whose or 'the set itself'}, is not available: {offered}"

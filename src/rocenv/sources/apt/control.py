@@ -40,7 +40,7 @@ class Relation:
         return f"{self.name} ({self.operator} {self.version})" if self.operator else self.name
 
 
-Clause = tuple[Relation, ...]  # alternatives, the packager's preference first
+Clause = tuple[Relation, ...]  # alternatives, in the packager's order of preference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Package:
     version: str
     depends: tuple[Clause, ...] = ()  # including Pre-Depends
     conflicts: tuple[Relation, ...] = ()  # including Breaks
-    provides: tuple[Relation, ...] = ()  # with operator "=" if a version is provided
+    provides: tuple[Relation, ...] = ()  # with the operator "=" if they have a version
     filename: str = ""
     sha256: str = ""
     size_bytes: int = 0
@@ -63,7 +63,7 @@ class Package:
 
 
 def parse_fields(stanza: str) -> dict[str, str]:
-    """Parse one stanza: lowercase names, continuation lines joined by newlines."""
+    """Parse a stanza: field names in lowercase -> values, with continuation lines joined by newlines."""
     fields: dict[str, str] = {}
     name = ""
     for line in stanza.splitlines():
@@ -78,8 +78,8 @@ def parse_fields(stanza: str) -> dict[str, str]:
 
 
 def seconds_of(date: str) -> float:
-    """Parse a date from a release file into seconds since 1970; raises ValueError."""
-    from email.utils import parsedate_to_datetime  # imported late: most commands use the cached index
+    """Parse a date from a release file into seconds since 1970; raise ValueError if it is invalid."""
+    from email.utils import parsedate_to_datetime  # imported late, because most commands use the cached index
 
     try:
         parsed = parsedate_to_datetime(date.strip())
@@ -89,10 +89,10 @@ def seconds_of(date: str) -> float:
 
 
 def parse_package(stanza: str, repo: str) -> Package:
-    """Parse a package's stanza; raises ValueError if it is damaged."""
+    """Parse the stanza of a package; raise ValueError if it is damaged."""
     fields = parse_fields(stanza)
     if not fields.get("package") or not fields.get("version"):
-        raise ValueError("a package has no name or no version")
+        raise ValueError("a package lacks a name or version")
     clauses = parse_clauses(fields.get("pre-depends", "")) + parse_clauses(fields.get("depends", ""))
     against = parse_clauses(fields.get("conflicts", "")) + parse_clauses(fields.get("breaks", ""))
     return Package(
@@ -110,7 +110,7 @@ def parse_package(stanza: str, repo: str) -> Package:
 
 
 def parse_clauses(text: str) -> tuple[Clause, ...]:
-    """Parse a dependency field, without relations for other architectures; raises ValueError."""
+    """Parse a dependency field, except relations for other architectures; raise ValueError if invalid."""
     parts = (part for part in text.replace("\n", " ").split(",") if part.strip())
     clauses = (tuple(filter(None, map(_relation, part.split("|")))) for part in parts)
     return tuple(clause for clause in clauses if clause)
@@ -119,11 +119,11 @@ def parse_clauses(text: str) -> tuple[Clause, ...]:
 def _relation(text: str) -> Relation | None:
     match = _RELATION.match(text)
     if match is None:
-        raise ValueError(f"cannot understand the relation `{text.strip()}`")
+        raise ValueError(f"`{text.strip()}` is not a valid relation")
     if match["only"] and not _applies(match["only"]):
         return None
     operator = {"<": "<=", ">": ">="}.get(match["operator"] or "", match["operator"] or "")
-    # This index offers no packages for other architectures.
+    # This index does not contain packages for other architectures.
     foreign = match["arch"] not in (None, "any", "native", "all", "amd64")
     name = f"{match['name']}:{match['arch']}" if foreign else match["name"]
     return Relation(name, operator, match["version"] or "")
@@ -145,9 +145,9 @@ UNPACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 class Lists:
-    """One repository's packages by name; only the requested ones of its 60,000 stanzas are parsed.
+    """The packages of a repository by name; of its 60,000 stanzas, only those requested are parsed.
 
-    Files are stored under their sha256; their names in the repository differ.
+    `files` contains the path of each list, which is named by its sha256, and its name in the repository.
 
     Raises:
         FetchError: A list is missing or damaged.
@@ -172,7 +172,7 @@ class Lists:
     def _places(
         self, pattern: bytes, names: Callable[[bytes], list[str]]
     ) -> dict[str, list[tuple[int, int]]]:
-        """Map each name in a field to file numbers and offsets."""
+        """Map each name in a field to its places: file numbers and offsets."""
         found: dict[str, list[tuple[int, int]]] = {}
         for number, text in enumerate(self._texts):
             for match in re.finditer(pattern, text, re.MULTILINE):

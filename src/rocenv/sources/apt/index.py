@@ -1,7 +1,7 @@
 """Download, verify and cache a repository's package index.
 
-The chain of trust: a pinned or distribution key signs `InRelease`, which lists the hash of `Packages`, which
-lists the hash of each package. Each link is verified before the next one is used.
+The chain of trust: a pinned key or a key of the distribution signs `InRelease`, which contains the hash of
+`Packages`, which contains the hash of each package. Each link is verified before the next one is used.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rocenv.net import Network, Response
     from rocenv.sources.apt.mirrors import Settings
 
-# An entry in `InRelease`; the hash becomes a file name.
+# An entry in `InRelease`, whose hash becomes a file name.
 _LISTED = re.compile(r"[0-9a-fA-F]{64}\s+[0-9]{1,18}\s+\S+")
 _DAY_S = 86400.0
 RELEASE = "InRelease"
@@ -59,19 +59,19 @@ RELEASE = "InRelease"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One suite of a repository, with the data to verify it."""
+    """A suite of a repository, with the data for verifying it."""
 
     base: str  # may be symbolic, such as `debian:`, which the network resolves
     suite: str
     components: tuple[str, ...]
     keyrings: tuple[bytes, ...]
     fingerprints: tuple[str, ...]
-    remedy: str  # hint in case of a missing key
-    other_mirror: str  # hint in case of a bad mirror
+    remedy: str  # hint for a missing key
+    other_mirror: str  # hint for a bad mirror
     mirrors: tuple[str, ...] = ()  # its current mirrors, as real URLs
-    dateless: tuple[str, ...] = ()  # bases whose expired indices the system's apt accepts
-    undated: tuple[str, ...] = ()  # bases whose future-dated indices the system's apt accepts
-    max_age_s: float = 0  # older indices have expired regardless of their own date; 0 = no limit
+    dateless: tuple[str, ...] = ()  # bases whose expired indexes the system's apt accepts
+    undated: tuple[str, ...] = ()  # bases whose future-dated indexes the system's apt accepts
+    max_age_s: float = 0  # age at which an index expires regardless of its own date; 0 means never
 
     @property
     def title(self) -> str:
@@ -80,7 +80,7 @@ class Place:
 
 
 class ListFile(Value, frozen=True, kw_only=True):
-    """One `Packages` file: its name relative to the suite, size and hash."""
+    """A `Packages` file: its name relative to the suite, size, and hash."""
 
     path: str
     sha256: str
@@ -92,14 +92,14 @@ class State(Value, frozen=True, kw_only=True):
 
     base: str  # URL that served it
     etag: str
-    checked_s: float  # when the mirror was last asked, in seconds since 1970
+    checked_s: float  # time of the last request to the mirror, in seconds since 1970
     files: tuple[ListFile, ...]
-    valid_until_s: float = 0  # seconds since 1970; 0 = never
+    valid_until_s: float = 0  # seconds since 1970; 0 if it never expires
     passed_over: tuple[str, ...] = ()  # errors from URLs tried before `base`
-    date_s: float = 0  # the newest creation date accepted so far, in seconds since 1970
+    date_s: float = 0  # newest creation date accepted so far, in seconds since 1970
     mirrors: tuple[str, ...] = ()  # the suite's mirrors at the last check
-    by_hash: bool = False  # the mirror also serves each list under its hash
-    older: str = ""  # what the mirror offered instead at the last check, as a clause of a sentence
+    by_hash: bool = False  # whether the mirror also serves each list under its hash
+    older: str = ""  # a note if the mirror offered an older index at the last check
 
     @property
     def has_expired(self) -> bool:
@@ -113,8 +113,8 @@ class Index:
 
     repo: Repo
     folder: Path
-    base: str  # base URL of the packages; a permanent one, if available
-    root: str  # the same URL before mirrors are applied; may be symbolic
+    base: str  # base URL of the packages: a permanent URL, if available
+    root: str  # the same URL before mirrors are applied, which may be symbolic
     suite: str
     state: State
 
@@ -134,18 +134,18 @@ def open_index(
     suite = repo.suite or (own_release() if base == HOST else row.suite)
     if not suite:
         raise FetchError(
-            f"packages from `{row.channel}` need a Debian or Ubuntu release, but "
-            "`/etc/os-release` on this machine specifies neither",
+            f"packages from `{row.channel}` require a Debian or Ubuntu release, but "
+            "`/etc/os-release` on this machine does not specify one",
             code="no-mirror",
         )
     bases = network.candidates(join(base, "dists/"))
     if not bases:
         raise FetchError(
-            f"apt on this machine has no mirror for `{repo.name}`",
+            f"apt on this machine is not configured with a mirror for `{repo.name}`",
             hints=(network.mirror_hint(base),),
             code="no-mirror",
         )
-    # Exclude the mirrors, so that changing them does not make an older index acceptable.
+    # Do not include the mirrors, because changing them must not make an older index acceptable.
     identity = hashlib.sha256(f"{base} {suite} {repo.fingerprints}".encode()).hexdigest()[:12]
     folder = home.indices / f"{repo.name}-{identity}"
     place = Place(
@@ -156,7 +156,7 @@ def open_index(
         fingerprints=repo.fingerprints,
         remedy=f"install the keyring: {' or '.join(repo.keyrings)}"
         if repo.keyrings
-        else f"download the key again after `rocenv cache clear indices`; it comes from {repo.key_url}",
+        else f"run `rocenv cache clear indices` to download the key from {repo.key_url} again",
         other_mirror=network.mirror_hint(base),
         mirrors=tuple(map(shown, bases)),
         dateless=tuple(f"{shown(entry.uri)}/" for entry in mirrors if entry.is_dateless),
@@ -169,7 +169,7 @@ def open_index(
 
 
 def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
-    """Download a repository's key; only a key with a pinned fingerprint is stored."""
+    """Download a repository's key, and store it if its fingerprint is pinned."""
     kept = folder / "key"
     with contextlib.suppress(OSError):
         return read_file(kept, KEY_BYTES)
@@ -188,14 +188,14 @@ def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
 def refresh(
     place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float, key_file: Path
 ) -> State:
-    """Ensure that an index is at most `max_age_s` old, asking the mirror if necessary.
+    """Ensure that an index is at most `max_age_s` old, and contact the mirror if necessary.
 
     If rocenv is offline or the mirror offers an older index, the stored index is used regardless of its age.
-    `folder` contains only verified files from this suite. The state is sealed with `key_file`.
+    `folder` contains only verified files of this suite. The state is sealed with `key_file`.
 
     Raises:
-        FetchError: The index cannot be downloaded, has an invalid signature, belongs to another suite, has
-          expired, or is older than an accepted one that is no longer stored.
+        FetchError: The index cannot be downloaded, has an invalid signature, belongs to a different suite,
+          has expired, or is older than an index that was accepted before but is no longer stored.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state_file = folder / "state.json"
@@ -210,7 +210,7 @@ def refresh(
             code="offline",
         )
     address = join(place.base, f"dists/{place.suite}/InRelease")
-    # Mirrors with the same contents share ETags, so with several it would be unclear which one answered.
+    # Mirrors with the same contents share ETags, so with several it would be unclear which one responded.
     is_known = kept is not None and kept.mirrors == place.mirrors and len(network.candidates(address)) == 1
     answer = network.get(
         address,
@@ -218,7 +218,7 @@ def refresh(
         limit_bytes=RELEASE_BYTES,
     )
     if kept and answer.unchanged:
-        # A mirror frozen by an attacker would give this answer forever.
+        # A mirror that an attacker has frozen would send this response forever.
         state = structs.replace(kept, checked_s=time.time(), older="")
     else:
         state = _verified(place, answer)
@@ -227,7 +227,7 @@ def refresh(
     _require_valid(place, state, settings)
     _fetch_lists(place, folder, network, state)
     if not answer.unchanged and not state.older:
-        write_atomic(folder / RELEASE, answer.body)  # for bundles and mirrors; `state` is what is read
+        write_atomic(folder / RELEASE, answer.body)  # only bundles and mirrors use it; rocenv reads `state`
     write_sealed(state_file, json.dumps(to_plain(state)).encode(), key_file)
     wanted = {file.sha256 for file in state.files}
     for path in folder.iterdir():
@@ -244,7 +244,7 @@ def _last_state(path: Path, key_file: Path) -> State | None:
 
 
 def _is_fresh(place: Place, kept: State, max_age_s: float) -> bool:
-    # A change of mirrors takes effect immediately.
+    # Changing the mirrors takes effect immediately.
     is_asked = kept.mirrors == place.mirrors
     return is_asked and not kept.has_expired and 0 <= time.time() - kept.checked_s < max_age_s
 
@@ -277,7 +277,7 @@ def _require_suite(place: Place, fields: dict[str, str], answer: Response) -> No
     """Raise FetchError unless an index declares the requested suite."""
     names = [fields[name] for name in ("suite", "codename") if fields.get(name)]
     stated = " or ".join(f"`{name}`" for name in names) or "an unnamed suite"
-    # `buster/updates` calls itself `buster`, which apt also allows.
+    # `buster/updates` declares `buster`, which apt also allows.
     if not {place.suite, place.suite.partition("/")[0]} & set(names):
         raise FetchError(
             f"`{shown(answer.url)}` is the index for {stated}, not for `{place.suite}`: the mirror is "
@@ -293,7 +293,7 @@ def _seconds_in(place: Place, fields: dict[str, str], name: str) -> float:
         return seconds_of(value)
     except ValueError as error:
         raise FetchError(
-            f"{place.title} has no valid field `{name}`", hints=(place.other_mirror,), code="index-damaged"
+            f"{place.title} has no valid `{name}` field", hints=(place.other_mirror,), code="index-damaged"
         ) from error
 
 
@@ -301,16 +301,16 @@ def _fallback(place: Place, older: State, last: State, kept: State | None) -> St
     """Return the stored index instead of an older one; raise FetchError if there is none."""
     offered, accepted = (day_of(state.date_s, exact=True) for state in (older, last))
     text = (
-        f"`{shown(older.base)}` offers {place.title} from {offered}, older than the one from {accepted} that "
-        "rocenv accepted before"
+        f"`{shown(older.base)}` offers {place.title} from {offered}, which is older than the index from "
+        f"{accepted} that rocenv accepted before"
     )
     if kept is None:
         raise FetchError(
             f"{text}: the mirror is outdated or malicious",
             hints=(
-                "try again later, or use another mirror",
+                "try again later, or use a different mirror",
                 place.other_mirror,
-                "to accept the older index: `rocenv cache clear indices`",
+                "to accept the older index, run `rocenv cache clear indices`",
             ),
             code="index-older",
         )
@@ -321,7 +321,7 @@ def _fallback(place: Place, older: State, last: State, kept: State | None) -> St
         checked_s=older.checked_s,
         passed_over=(),
         mirrors=place.mirrors,
-        older=f"{text}; rocenv keeps using the newer one",
+        older=f"{text}; rocenv keeps using the newer index",
     )
 
 
@@ -331,7 +331,7 @@ def _require_valid(place: Place, state: State, settings: Settings) -> None:
     clock = f"this machine's clock says {day_of(time.time(), exact=True)}"
     hints = (
         "if the clock is wrong, set it: `sudo timedatectl set-ntp true`",
-        f"if it is right, the mirror is outdated or malicious: {place.other_mirror}",
+        f"if the clock is correct, the mirror is outdated or malicious: {place.other_mirror}",
     )
     if state.date_s > time.time() + CLOCK_SKEW_S and settings.check_date and state.base not in place.undated:
         raise FetchError(
@@ -348,12 +348,12 @@ def _require_valid(place: Place, state: State, settings: Settings) -> None:
 
 
 def day_of(seconds: float, *, exact: bool = False) -> str:
-    """Format the UTC day of a time; with `exact`, include the second."""
+    """Format the UTC date of a time; with `exact`, also the time of day."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC" if exact else "%Y-%m-%d", time.gmtime(seconds))
 
 
 def _listed(place: Place, fields: dict[str, str], name: str) -> ListFile:
-    """Choose the smallest form of a `Packages` file that `InRelease` lists."""
+    """Select the smallest form of a `Packages` file that `InRelease` lists."""
     offered: dict[str, ListFile] = {}
     for line in fields.get("sha256", "").splitlines():
         parts = line.split()
@@ -362,7 +362,7 @@ def _listed(place: Place, fields: dict[str, str], name: str) -> ListFile:
     for suffix in UNPACKERS:
         if name + suffix in offered:
             return offered[name + suffix]
-    raise FetchError(f"{place.title} lists no `{name}`", code="index-damaged")
+    raise FetchError(f"{place.title} does not contain `{name}`", code="index-damaged")
 
 
 def _fetch_lists(place: Place, folder: Path, network: Network, state: State) -> None:
@@ -377,7 +377,7 @@ def _fetch_lists(place: Place, folder: Path, network: Network, state: State) -> 
             size = len(answer.body)
             why = f"its sha256 is {actual}, not {listed.sha256}"
             if size < listed.size_bytes:
-                why = f"it is truncated or another file: {size} of {listed.size_bytes} bytes"
+                why = f"it is truncated or a different file: {size} of {listed.size_bytes} bytes"
             raise FetchError(
                 f"`{shown(answer.url)}` does not match {place.title}: {why}",
                 hints=("the mirror may be updating; try again in a few minutes",),
@@ -388,11 +388,11 @@ def _fetch_lists(place: Place, folder: Path, network: Network, state: State) -> 
 
 def _get_list(url: str, listed: ListFile, network: Network, *, by_hash: bool) -> Response:
     if by_hash:
-        # A list requested by hash stays the same even while the mirror is being updated.
+        # A list requested by its hash does not change, even while the mirror is being updated.
         try:
             return network.get(f"{url.rpartition('/')[0]}/by-hash/SHA256/{listed.sha256}", hashed=True)
         except FetchError as error:
-            # Some mirrors do not have these files; the file with the plain name must have the same hash.
+            # Some mirrors lack these files; the file with the plain name must have the same hash.
             if error.code != "gone":
                 raise
     return network.get(url, hashed=True)

@@ -1,7 +1,7 @@
-"""Read this machine's apt configuration: its distribution's mirrors, keyrings, and some settings.
+"""Read this machine's apt configuration: the distribution's mirrors, keyrings, and some settings.
 
-rocenv uses no other distribution mirrors, so a mirror that works for apt works for rocenv. Both source list
-formats are supported: one-line `*.list` and deb822 `*.sources`.
+rocenv does not use other mirrors of the distribution, so a mirror that works for apt works for rocenv. Both
+formats of source lists are supported: one-line `*.list` and deb822 `*.sources`.
 
 Source: sources.list(5), apt.conf(5), apt-transport-mirror(1)
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.data.releases import Repo
     from rocenv.net import Network
 
-# Symbolic bases for mirrors that apt knows: Debian's, and the system's own release.
+# Symbolic bases for mirrors from apt's configuration: Debian's, and those of the system's own release.
 DEBIAN = "debian:"
 HOST = "host:"
 ARCHITECTURE = "amd64"
@@ -43,14 +43,14 @@ _ONE_LINE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One suite of one mirror in the system's apt sources."""
+    """A suite of a mirror in the system's apt sources."""
 
     uri: str  # without a trailing slash
     suite: str
     components: tuple[str, ...]
-    signed_by: tuple[str, ...] = ()  # keyring paths, fingerprints, or a key; () = apt's own keyrings
-    is_dateless: bool = False  # accept an expired index
-    is_undated: bool = False  # accept an index dated in the future; implies the former
+    signed_by: tuple[str, ...] = ()  # keyring paths, fingerprints, or a key; () for apt's own keyrings
+    is_dateless: bool = False  # whether apt accepts an expired index
+    is_undated: bool = False  # whether apt accepts an index dated in the future; implies `is_dateless`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +82,17 @@ def relocated(lock: Lock, context: Context) -> Lock:
 
 
 def addresses(repo: Repo, network: Network) -> tuple[str, ...]:
-    """List the base URLs of a distribution's repository on this machine; user settings come first."""
+    """List the base URLs of a distribution's repository on this machine, starting with the user's mirrors."""
     return with_mirrors(repo, mirrors_of(repo), network).candidates(repo.base)
 
 
 def join(base: str, path: str) -> str:
-    """Join a base, which may be symbolic, and a relative path."""
+    """Join a base URL, which may be symbolic, and a relative path."""
     return base + path if base.endswith(":") else f"{base.rstrip('/')}/{path}"
 
 
 def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Network:
-    """Add apt's mirrors to a network, after those that the user configured."""
+    """Add apt's mirrors to a network, after those that the user has configured."""
     mirrors = dict(network.mirrors)
     both = (*mirrors.get(repo.base, ()), *(entry.uri for entry in entries))
     mirrors[repo.base] = tuple(dict.fromkeys(both))
@@ -100,20 +100,20 @@ def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Netw
 
 
 def is_symbolic(repo: Repo) -> bool:
-    """Whether a repository's location comes from the system's apt."""
+    """Whether the location of a repository comes from the system's apt."""
     return repo.base in (DEBIAN, HOST)
 
 
 def mirrors_of(repo: Repo) -> tuple[Entry, ...]:
-    """Find apt entries that are mirrors of a distribution.
+    """List the apt entries that are mirrors of a distribution.
 
     Other archives use the same suite names with different keys, so an entry that specifies a key is used only
-    if it is one of the distribution's.
+    if the key belongs to the distribution.
     """
     if not is_symbolic(repo):
         return ()
     found = entries_with(frozenset((own_release(),))) if repo.base == HOST else ()
-    # Users who track `stable` specify no release, but their mirror has it.
+    # Users who track `stable` do not specify a release, but their mirror contains it.
     found = found or entries_with(frozenset(repo.suites_known))
     return tuple(entry for entry in found if _has_key_of(repo, entry))
 
@@ -134,18 +134,18 @@ def _has_key_of(repo: Repo, entry: Entry) -> bool:
 
 
 def own_release() -> str:
-    """Return the codename of the system's release, if any."""
+    """Return the codename of the system's release, or ""."""
     match = re.search(r"^VERSION_CODENAME=(.*)$", read_text("/etc/os-release") or "", re.MULTILINE)
     return match[1].strip().strip('"') if match else ""
 
 
 def keyrings(repo: Repo) -> tuple[bytes, ...]:
-    """Read a repository's keyrings that exist on this machine."""
+    """Read those keyrings of a repository that exist on this machine."""
     return tuple(ring for ring in map(keyring_bytes, repo.keyrings) if ring is not None)
 
 
 def keyring_bytes(path: str) -> bytes | None:
-    """Read a keyring from the inspected machine; None if that fails."""
+    """Read a keyring on the inspected machine, or return None if that fails."""
     try:
         return machine_path(path).read_bytes()
     except OSError:
@@ -156,7 +156,7 @@ def keyring_bytes(path: str) -> bytes | None:
 
 
 def entries_with(suites: frozenset[str]) -> tuple[Entry, ...]:
-    """Find one entry per mirror that carries one of `suites`, in the system's order."""
+    """List an entry for each mirror with one of `suites`, in the system's order."""
     by_uri: dict[str, Entry] = {}
     for entry in all_entries():
         if entry.suite in suites and "main" in entry.components:
@@ -182,7 +182,7 @@ def all_entries() -> tuple[Entry, ...]:
 
 
 def _addresses(uri: str) -> list[str]:
-    """List the URLs behind a URI: Debian's cloud images specify a file that lists mirrors."""
+    """List the URLs that a URI stands for: Debian's cloud images specify a file that lists mirrors."""
     kind, _, path = uri.partition(":")
     if kind != "mirror+file":
         return [uri]
@@ -254,7 +254,7 @@ def _signed_by(value: str) -> tuple[str, ...]:
 
 
 def apt_settings() -> Settings:
-    """Ask apt for its settings, or use its defaults if apt is missing."""
+    """Read the settings from `apt-config`, or use the defaults if it is not installed."""
     values = dict(re.findall(r'^(\S+) "([^"]*)";$', _apt_dump(), re.MULTILINE))
     until, date = (
         values.get(f"Acquire::{name}", "true").lower() not in _NO

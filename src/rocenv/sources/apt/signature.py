@@ -1,9 +1,9 @@
 """Verify the signature of a repository's `InRelease`.
 
-Sequoia verifies signatures. It rejects keys whose self-signature uses SHA-1, as AMD's does. If such a key is
-pinned by fingerprint, its self-signature does not matter, and `gpgv`, if installed, verifies instead; it is
-used only for such keys. Neither accepts a signature that is dated in the future or was made after the key
-expired.
+Sequoia verifies signatures. It rejects keys whose self-signature uses SHA-1, such as AMD's. If such a key is
+pinned by its fingerprint, the self-signature does not matter, so `gpgv`, if installed, verifies the signature
+instead; it is used only for such keys. Neither program accepts a signature that is dated in the future or was
+made after the key expired.
 
 Source: https://github.com/ROCm/legacy-rocm-build/issues/5619
 """
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-# Limits for unverified files: verifying a hostile signature takes a thousand times its size in memory.
-RELEASE_BYTES = 1 << 20  # Debian's is 0.2 MB, Ubuntu's 0.3 MB
-KEY_BYTES = 1 << 16  # Debian's whole keyring is 56 kB, AMD's key 3 kB
-_SIGNATURE_BYTES = 1 << 14  # Debian's two signatures are 2 kB
-# Lines in the text that start with a dash are escaped. Source: RFC 9580 7.1
+# Limits for unverified files: verifying a malicious signature takes a thousand times its size in memory.
+RELEASE_BYTES = 1 << 20  # Debian's has 0.2 MB, Ubuntu's 0.3 MB
+KEY_BYTES = 1 << 16  # Debian's complete keyring has 56 kB, AMD's key 3 kB
+_SIGNATURE_BYTES = 1 << 14  # Debian's two signatures have 2 kB
+# Lines of the text that start with a dash are escaped. Source: RFC 9580 7.1
 _BORDER = re.compile(rb"^-----.*$", re.MULTILINE)
 _BORDERS = [
     b"-----%s-----" % each
     for each in (b"BEGIN PGP SIGNED MESSAGE", b"BEGIN PGP SIGNATURE", b"END PGP SIGNATURE")
 ]
 
-CLOCK_SKEW_S = 30 * 60  # allowed clock difference; the same as Sequoia's
+CLOCK_SKEW_S = 30 * 60  # allowed clock difference, as in Sequoia
 _SOUND_HASHES = {b"8", b"9", b"10"}  # SHA-256, SHA-384, SHA-512. Source: RFC 4880 9.4
 
 
@@ -50,17 +50,17 @@ def verified_text(
 
     Args:
         signed: The file.
-        keyrings: OpenPGP certificates, armoured or not, one or several per item.
-        fingerprints: The only trusted certificates, in uppercase; empty = all in the keyrings.
-        what: Name of the file in errors.
-        remedy: A hint in case of a missing key.
+        keyrings: OpenPGP certificates, armored or not, one or several per item.
+        fingerprints: The trusted certificates, in uppercase, or empty to trust all in the keyrings.
+        what: The name of the file in errors.
+        remedy: A hint for a missing key.
 
     Raises:
         FetchError: There is no valid signature by a trusted key.
     """
     import pysequoia
 
-    again = "a mirror or proxy may have changed the file; try again, or another mirror"
+    again = "a mirror or proxy may have changed the file; try again, or use a different mirror"
     try:
         message = _message_in(signed)
     except ValueError as error:
@@ -83,7 +83,7 @@ def verified_text(
             return text
         hints = [again, remedy]
         if unjudged and system_program("gpgv") is None:
-            hints.insert(0, "install `gpgv`: it accepts keys whose own signature uses SHA-1")
+            hints.insert(0, "install `gpgv`, which accepts keys whose self-signature uses SHA-1")
         if _is_of_the_future(message):
             hints.insert(0, "check this machine's clock: `date`")
         raise _refused(f"the signature of {what} is invalid: {_first_line(error)}", *hints) from error
@@ -97,7 +97,7 @@ def _refused(text: str, *hints: str) -> FetchError:
 
 
 def _message_in(signed: bytes) -> bytes:
-    """Extract the only clear-signed message; raises ValueError with a predicate."""
+    """Extract the only clear-signed message; raise ValueError with a predicate if that fails."""
     borders = list(islice(_BORDER.finditer(signed), len(_BORDERS) + 1))
     if len(signed) > RELEASE_BYTES:
         raise ValueError(f"is larger than {RELEASE_BYTES >> 10} KiB")
@@ -110,7 +110,7 @@ def _message_in(signed: bytes) -> bytes:
 
 
 def _is_of_the_future(message: bytes) -> bool:
-    """Whether the signature's date is in the future; the date may be forged."""
+    """Whether the message is dated in the future; the date may be forged."""
     date = re.search(rb"^Date:(.*)$", message, re.MULTILINE)
     try:
         return date is not None and seconds_of(date[1].decode("ascii", "replace")) > time.time()
@@ -121,14 +121,14 @@ def _is_of_the_future(message: bytes) -> bool:
 def _vouches_by_sha1(certificate: Any) -> bool:
     """Whether Sequoia rejects a certificate because its self-signature uses SHA-1."""
     try:
-        certificate.expiration  # noqa: B018 -- this searches for an accepted signature
+        certificate.expiration  # noqa: B018 -- this looks for an accepted self-signature
     except Exception as error:  # pysequoia raises a different type for each kind of damage
         return "SHA1 is not considered secure" in str(error)
     return False
 
 
 def _text_by_gpgv(message: bytes, trusted: Sequence[Any]) -> str | None:
-    """Return the text verified by gpgv; None if gpgv rejects the signature or is not installed."""
+    """Return the text that gpgv verified, or None if it rejects the signature or is not installed."""
     program = system_program("gpgv")
     if program is None:
         return None
@@ -148,7 +148,7 @@ def _is_proof(status: bytes) -> bool:
 
     Source: GnuPG, doc/DETAILS
     """
-    # EXPKEYSIG: the key has expired since it signed. Revoked keys have neither line.
+    # EXPKEYSIG: the key has expired since it signed the message. Revoked keys have neither line.
     good = re.findall(rb"^\[GNUPG:\] (?:GOODSIG|EXPKEYSIG) ", status, re.MULTILINE)
     # [GNUPG:] VALIDSIG CA8B... 2026-11-20 1795177117 0 4 0 1 10 01 CA8B...: time and hash
     valid = re.findall(rb"^\[GNUPG:\] VALIDSIG \S+ \S+ (\d+) (?:\S+ ){4}(\d+) ", status, re.MULTILINE)
@@ -160,7 +160,7 @@ def _is_proof(status: bytes) -> bool:
 
 
 def fingerprints_in(keyring: bytes) -> frozenset[str]:
-    """List the fingerprints of a keyring's certificates, in uppercase; none if it is unreadable."""
+    """Return the fingerprints of a keyring's certificates, in uppercase, or an empty set if unreadable."""
     try:
         return frozenset(certificate.fingerprint.upper() for certificate in _certificates(keyring))
     except Exception:  # pysequoia raises a different type for each kind of damage

@@ -1,4 +1,4 @@
-"""Signed package indices as files, which show where a bundle's packages come from and belong to a mirror."""
+"""Signed package indexes as files, which prove the origin of packages in bundles, and are part of mirrors."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from rocenv.sources.apt.index import Index
 
 _KEY = "key"
-_MOST_LIST_BYTES = 64 << 20  # Debian's has 10 MB
-# A list of packages in `InRelease`: its hash, and how it is compressed.
+_MAX_LIST_BYTES = 64 << 20  # Debian's has 10 MB
+# A list of packages in `InRelease`: its hash and its compression.
 _LISTED = re.compile(r"^ ([0-9a-f]{64}) +[0-9]+ +(?:\S*/)?Packages(\.[a-z0-9]+|)\s*$", re.MULTILINE)
-# Never the first line. Without `^`, this is five times as fast in Debian's 60 MB.
+# This is never the first line of a list. Without `^`, the search is five times as fast in Debian's 60 MB.
 _HASH = re.compile(rb"\nSHA256: ([0-9a-f]{64})(?:\n|\Z)")
 
 
@@ -43,22 +43,22 @@ class SignedIndex:
 
     @property
     def key(self) -> Path | None:
-        """The key that signed it, unless every machine with that distribution has it."""
+        """The key that signed it, or None if every machine with that distribution has the key."""
         return self.index.folder / _KEY if self.index.repo.key_url else None
 
     @property
     def lists(self) -> Iterator[tuple[str, Path]]:
-        """Each list of packages: its name relative to the suite, and its file."""
+        """The lists of packages: the name relative to the suite, and the file, of each."""
         return ((name, path) for path, name in self.index.files)
 
     @property
     def packages(self) -> frozenset[str]:
-        """The hashes of all its packages."""
+        """The hashes of all packages in the index."""
         lists = ((path.read_bytes(), PurePosixPath(name).suffix) for name, path in self.lists)
         return frozenset().union(*(_hashes(content, suffix) for content, suffix in lists))
 
     def members(self, number: int) -> dict[str, bytes | Path]:
-        """Return its files as members of a bundle, for `proven`."""
+        """Return the files as members of a bundle, for `proven`."""
         folder = f"indices/{self.index.repo.name}+{number}"
         found: dict[str, bytes | Path] = {f"{folder}/{RELEASE}": self.release}
         if self.key is not None:
@@ -69,7 +69,7 @@ class SignedIndex:
 
 
 def signed_indices(lock: Lock, context: Context, max_age_s: float) -> Iterator[SignedIndex]:
-    """Yield the indices of the repositories that a lock's Debian packages come from.
+    """Yield the indexes of the repositories that a lock's Debian packages come from.
 
     Raises:
         FetchError: An index is neither cached nor reachable, or not trusted.
@@ -88,7 +88,7 @@ def _places(lock: Lock, context: Context) -> Iterator[tuple[Repo, RocmSet]]:
     for part in lock.components:
         used = {each.repo for each in part.artifacts if each.kind == "deb"}
         rows = [row for row in matrix.rocm if row.channel == part.channel]
-        # A compiler has no row here; all sets from its channel have the same suites.
+        # A compiler has no row in this table, but all sets from its channel have the same suites.
         row = next((row for row in rows if row.version == part.version), next(iter(rows), None))
         if used and row is not None:
             yield from ((matrix.repos[name], row) for name in sorted(used) if name in matrix.repos)
@@ -97,23 +97,23 @@ def _places(lock: Lock, context: Context) -> Iterator[tuple[Repo, RocmSet]]:
 def proven(
     repo: Repo, names: Collection[str], read: Callable[[str, int], bytes], wanted: Collection[str]
 ) -> frozenset[str]:
-    """Return the hashes in `wanted` that an index from a bundle lists.
+    """Return the hashes in `wanted` that are in an index from a bundle.
 
-    The index must be signed by a key that this machine trusts for `repo`, whatever its date. Its files are
-    read one at a time, and unpacked only if the signed file lists them as lists of packages.
+    The index must be signed by a key that this machine trusts for `repo`, but may have any date. Its files
+    are read one at a time, and unpacked only if the signed file contains them as lists of packages.
 
     Args:
         repo: The repository.
         names: The names of the index's files.
-        read: Reads one of them, if it has at most this number of bytes.
+        read: Reads a file with at most this number of bytes.
         wanted: The hashes to look for.
 
     Raises:
-        FetchError: There is no such signature.
+        FetchError: There is no valid signature by a trusted key.
     """
 
-    def content(name: str, most_bytes: int) -> bytes:
-        return read(name, most_bytes) if name in names else b""
+    def content(name: str, max_bytes: int) -> bytes:
+        return read(name, max_bytes) if name in names else b""
 
     keys = (content(_KEY, KEY_BYTES),) if repo.key_url else keyrings(repo)
     remedy = f"install the keyring: {' or '.join(repo.keyrings)}"
@@ -127,7 +127,7 @@ def proven(
     found: set[str] = set()
     listed = dict(_LISTED.findall(text))
     for name in set(names) - {RELEASE, _KEY}:
-        packed = read(name, _MOST_LIST_BYTES)
+        packed = read(name, _MAX_LIST_BYTES)
         suffix = listed.get(hashlib.sha256(packed).hexdigest())
         if suffix in UNPACKERS:
             found |= _hashes(packed, suffix)

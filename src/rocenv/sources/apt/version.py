@@ -25,12 +25,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 @cache
 def version_key(version: str) -> tuple[Any, ...]:
-    """Sort key for versions, oldest first."""
+    """Return a sort key for versions, oldest first."""
     return tuple(map(_part_key, _split(version)))
 
 
 def satisfies(version: str, relation: str, wanted: str) -> bool:
-    """Whether `version` satisfies a relation such as `>= 2.38`; an empty relation always does."""
+    """Whether `version` satisfies a relation such as `>= 2.38`; any version satisfies an empty relation."""
     if not relation:
         return True
     compare = _OPERATORS.get(relation)
@@ -38,7 +38,7 @@ def satisfies(version: str, relation: str, wanted: str) -> bool:
 
 
 def upstream(version: str) -> str:
-    """Return the upstream part of a version, without repacking suffixes: `5.7.1` for `1:5.7.1-6+deb13u1`."""
+    """Return the upstream part of a version without repacking suffixes: `5.7.1` for `1:5.7.1-6+deb13u1`."""
     return re.split(r"[+~]|\.dfsg", _split(version)[1])[0]
 
 
@@ -51,12 +51,12 @@ def _split(version: str) -> tuple[str, str, str]:
 
 
 def _part_key(part: str) -> list[tuple[list[int], int]]:
-    """Split into strings and numbers. Shorter versions are compared as if padded with empty parts."""
+    """Split a part into strings and numbers; shorter versions compare as if padded with empty parts."""
     pieces = _PIECES.findall(part)[:-1] or [("", "")]
     return [*((_order(text), int(digits or 0)) for text, digits in pieces), ([0], 0)]
 
 
 def _order(text: str) -> list[int]:
-    """Letters sort before other characters, and `~` before everything, even the end of the version."""
+    """Return a sort key: letters before other characters, and `~` before anything, even the end."""
     ranks = [-1 if char == "~" else ord(char) if char.isalpha() else ord(char) + 256 for char in text]
     return [*ranks, 0]

@@ -1,5 +1,5 @@
-@rem Deactivates the env `__LABEL__` in cmd, or the one activated after it.
-@rem ## cmd finds this file through `PATH` while the env is active, so it contains no path.
+@rem Deactivates the env `__LABEL__` in cmd, or the env activated after it.
+@rem ## cmd finds this file through `PATH` while the env is active, so it does not contain the env's path.
 @if not defined _ROCENV_STACK goto none
 @for /f "tokens=1" %%I in ("%_ROCENV_STACK%") do @set "_ROCENV_I=%%I"
 @if "%_ROCENV_I%"=="__IDENT__" goto top
@@ -26,7 +26,7 @@ __RESTORE_PROMPT__
 @call :clean
 @exit /b 0
 :delayed
-@>&2 echo rocenv: nothing was changed, because delayed expansion is on and would drop the exclamation mark in:%_ROCENV_B%
+@>&2 echo rocenv: nothing was changed, because delayed expansion is enabled and would drop the exclamation mark in:%_ROCENV_B%
 @call :clean
 @exit /b 1
 :none
@@ -35,7 +35,7 @@ __RESTORE_PROMPT__
 :lost
 @>&2 echo rocenv: the active env was removed; open a new window
 @exit /b 1
-@rem ## `restore` NAME: sets V to the variable's new value.
+@rem ## `restore NAME` sets V to the new value of the variable NAME.
 :restore
 @if "%_ROCENV_V%"=="%_ROCENV_W%" goto restore_old
 @if not defined _ROCENV_A goto restore_kept

@@ -1,5 +1,5 @@
-## The folder of caches: the env's own, or the user's if the user cannot write to that. It stays the same in a shell
-## started from this one.
+## The cache folder: the env's own, or the user's own if the env's is not writable. Shells started from this one use
+## the same folder.
 set _rocenv_cache=__PREFIX__/cache _rocenv_v=
 if (-w __PREFIX__/cache == 0) then
 if ($?HOME) then

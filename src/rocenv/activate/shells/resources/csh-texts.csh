@@ -1,20 +1,20 @@
 ## Snippets that every tcsh activation script contains, each preceded by its name.
 ##
-## tcsh has no functions; code is stored in variables and run with `eval`. It is in the shell rather than in a file, so
-## that an env can be deactivated after it was removed. Names that begin with `_rocenv_` are unset when a script or
-## LEAVE ends. Rules for the code:
+## tcsh has no functions, so code is stored in variables and run with `eval`. It is in the shell rather than in a file,
+## so that you can deactivate an env even after it was removed. Names that begin with `_rocenv_` are unset when a script
+## or LEAVE ends. Rules for the code:
 ##
-## - `''name` calls a builtin even if it is aliased; a backslash would search for a program. Keywords of the language
-## (including `set`, whose parentheses require it) have no such form.
-## - Write values as `$name:q`, without double quotes, in which a newline would be an error. Empty words vanish from
-## `$list:q`, so each state begins with a letter.
+## - `''name` calls a builtin even if it is aliased; a backslash would search for a program. Keywords (including `set`,
+## because of its parentheses) have no such form.
+## - Write values as `$name:q`, without double quotes, because a newline within them would be an error. `$list:q` drops
+## empty words, so each state begins with a letter.
 ## - The `$name` in a one-line `if` is expanded even if the condition is false.
-## - No `foreach` or `while`: if `eval` reads a loop inside another one, which may be the user's, the outer loop
-## breaks. `repeat` forgets quoting after the first round, so nothing that it repeats contains a pattern.
-## - OPENING disables history substitution, and backslashes as quotes within quotes, whatever the user's settings.
+## - Do not use `foreach` or `while`: if `eval` reads a loop inside another loop, which may be the user's, the outer
+## loop breaks. `repeat` ignores quoting after the first round, so repeated code does not contain patterns.
+## - OPENING disables history substitution, and escaping by backslashes within quotes, whatever the user's settings.
 
 : TEXT GIVE_BACK
-## Runs for each of the user's variables that READ set aside; a single empty word is not an empty list.
+## Runs for each of the user's variables that READ has unset; a single empty word is not an empty list.
 set _rocenv_n=$_rocenv_own[1]
 ''shift _rocenv_own
 ''eval 'set _rocenv_t=$#_rocenv_own_'$_rocenv_n
@@ -38,7 +38,7 @@ else
 endif
 
 : TEXT READ
-## Sets $_rocenv_now to the state of the environment variable $_rocenv_n. A shell variable of that name would hide it,
+## Sets $_rocenv_now to the state of the environment variable $_rocenv_n. A shell variable with that name would hide it,
 ## so it is unset until DONE. `"$#name:q"` is a number for a shell variable, possibly followed by `:q`; for an
 ## environment variable it is the value itself.
 set _rocenv_now=u
@@ -61,7 +61,7 @@ if ($_rocenv_t) ''eval 'set _rocenv_now=x$'$_rocenv_n':q'
 endif
 
 : TEXT SAVE
-## Runs for each of $_rocenv_list when an env is activated.
+## Runs for each name in $_rocenv_list when an env is activated.
 set _rocenv_n=$_rocenv_list[1]
 ''shift _rocenv_list
 ''eval $_ROCENV_READ:q
@@ -99,8 +99,8 @@ set _rocenv_say="changed while the env was active, so not restored:$_rocenv_kept
 endif
 
 : TEXT BACK
-## Runs for each of the env's variables. Keeps values changed by the user, without the env's entries. A venv activated
-## on top has saved the old PATH and will restore it.
+## Runs for each of the env's variables. Keeps values changed by the user, but removes the env's entries. A venv
+## activated on top of the env has saved the old PATH and will restore it.
 set _rocenv_n=$_rocenv_list[1]
 ''shift _rocenv_list
 ''eval $_ROCENV_READ:q
@@ -153,8 +153,8 @@ endif
 ''shift _rocenv_x
 
 : TEXT SAY
-## No builtin prints its arguments to stderr. But with `verbose`, tcsh prints each line there when it reads it: here, a
-## line of plain words whose first word is an alias for an empty command.
+## No builtin prints its arguments to stderr. But with `verbose`, tcsh prints each line that it reads to stderr. So this
+## reads a line of plain words whose first word is an alias for an empty command.
 ''alias rocenv: :
 if ($?verbose) then
 ''eval rocenv: $_rocenv_say
@@ -164,7 +164,7 @@ endif
 ''unalias rocenv:
 
 : TEXT LEAVE
-## A venv activated since then has replaced our `deactivate` with its own.
+## A venv that was activated later has replaced our `deactivate` with its own.
 if ($?histchars) then
 set _rocenv_hist=$histchars:q
 endif
@@ -185,7 +185,7 @@ endif
 if (" $_ROCENV_STACK " =~ *" $_rocenv_until "*) ''eval $_ROCENV_POP:q
 
 : TEXT CHANGED
-## Reports previously set values, for each of $_rocenv_list.
+## Reports variables in $_rocenv_list that were set before activation.
 set _rocenv_n=$_rocenv_list[1]
 ''shift _rocenv_list
 ''eval $_ROCENV_READ:q
@@ -198,6 +198,6 @@ set _rocenv_gone="$_rocenv_gone $_rocenv_n"
 endif
 
 : TEXT LEFT
-## Reports set variables that affect the env, for each of $_rocenv_list.
+## Reports variables in $_rocenv_list that are set and affect the env.
 ''eval 'if ($?'$_rocenv_list[1]') set _rocenv_acts="$_rocenv_acts $_rocenv_list[1]"'
 ''shift _rocenv_list

@@ -1,19 +1,19 @@
 # Source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
 ##
-## For tcsh (also `csh` on most systems); starts no process. State of an active env in the shell, not exported:
+## For tcsh (also `csh` on most systems), without starting processes. State of an active env in the shell, not exported:
 ##
 ##   deactivate                aliases that run _ROCENV_LEAVE
 ##   rocenv_deactivate
 ##   _ROCENV_...               the snippets in csh-texts.csh, which also explains the rules for this code
-##   _ROCENV_STACK             idents of the active envs, the newest first
-##   _ROCENV_OURS              set if `deactivate` is ours; another tool's stays
-##   _ROCENV_NAMES_IDENT       names changed by the env
+##   _ROCENV_STACK             idents of the active envs, newest first
+##   _ROCENV_OURS              set if `deactivate` is ours; another tool's is kept
+##   _ROCENV_NAMES_IDENT       names of variables that the env changes
 ##   _ROCENV_OLD_IDENT_NAME    previous state of NAME: x... set, u unset; absent if it was unset
-##   _ROCENV_NEW_IDENT         the variables' values in the env, in the order of the names
-##   _ROCENV_CUT_IDENT_NAME    prepended entries, for a list
+##   _ROCENV_NEW_IDENT         values in the env, in the same order as the names
+##   _ROCENV_CUT_IDENT_NAME    prepended entries, if NAME is a list
 ##   _ROCENV_PROMPT_IDENT      the code that removes the label from the prompt
 if ($?tcsh == 0) then
-/bin/sh -c 'printf "rocenv: %s\n" "$1" >&2' sh 'this script is for tcsh, and this shell is another csh'
+/bin/sh -c 'printf "rocenv: %s\n" "$1" >&2' sh 'this script requires tcsh, but this shell is a different csh'
 exit 1
 endif
 if ($?histchars) then
@@ -44,13 +44,13 @@ set _rocenv_until=__IDENT__ _rocenv_list=($_ROCENV_STACK)
 ''repeat $#_rocenv_list ''eval '""eval $_ROCENV_UNTIL:q'
 endif
 set _rocenv_id=__IDENT__ _rocenv_had=()
-## Test all at once, because usually none is set.
+## Test all of them at once, because usually none is set.
 if ("__ARE_OTHERS_SET__" =~ *1*) then
 __HAD__
 set _rocenv_list=($_rocenv_had)
 ''repeat $#_rocenv_list ''eval '""eval $_ROCENV_SAVE:q'
 endif
-## A faster SAVE for `PATH`, which always exists and is hardly ever also a shell variable.
+## A faster SAVE for `PATH`, which always exists and is rarely also a shell variable.
 if ($?PATH) then
 if ("$#PATH:q" == "$PATH:q" && "$PATH:q" !~ 1{,:q}) then
 set _ROCENV_OLD___IDENT___PATH=x$PATH:q
@@ -60,7 +60,7 @@ set _rocenv_list=PATH
 endif
 endif
 ''alias rocenv_deactivate '""eval $_ROCENV_LEAVE:q; : '
-## Only a subshell can read an alias, so start one only if the alias may not be ours.
+## Only a subshell can read an alias, so start one only if the alias might not be ours.
 ''which deactivate >& /dev/null
 if ($status) then
 set _ROCENV_OURS
@@ -71,7 +71,7 @@ if ("$_rocenv_alias:q" == "") then
 set _ROCENV_OURS
 ''alias deactivate '""eval $_ROCENV_LEAVE:q; : '
 else if ("$_rocenv_alias:q" !~ *_ROCENV_LEAVE*) then
-set _rocenv_say="another tool defines deactivate, leave this env with rocenv_deactivate"
+set _rocenv_say="another tool defines deactivate, so use rocenv_deactivate to deactivate this env"
 ''eval $_ROCENV_SAY:q
 endif
 endif
@@ -83,7 +83,7 @@ set _rocenv_acts= _rocenv_gone= _rocenv_list=($_rocenv_had) _rocenv_lists=(__LIS
 set _rocenv_list=(__WATCHED__)
 ''repeat $#_rocenv_list ''eval '""eval $_ROCENV_LEFT:q'
 if (x"$_rocenv_gone" != x) then
-set _rocenv_say="replaced until you leave the env:$_rocenv_gone"
+set _rocenv_say="replaced until you deactivate the env:$_rocenv_gone"
 ''eval $_ROCENV_SAY:q
 endif
 if (x"$_rocenv_acts" != x) then
@@ -101,7 +101,7 @@ set _ROCENV_SHOWN=__MARK__$prompt:q _ROCENV_PROMPT___IDENT__=__UNMARK__
 endif
 endif
 ''eval $_ROCENV_DONE:q
-## Comes last, because it aborts everything if the user has made the prompt read-only.
+## This comes last, because it aborts the script if the user has made the prompt read-only.
 if ($?_ROCENV_SHOWN) then
 set prompt=$_ROCENV_SHOWN:q
 ''unset _ROCENV_SHOWN

@@ -1,10 +1,10 @@
 ## The elvish hook, which follows `elvish-shared.elv`; it is evaluated like the scripts.
 ##
-## `$seen` is the path and first line of the last `.rocenv`; empty if there was none, $nil after `rocenv trust` to
+## `$seen` is the path and first line of the last `.rocenv`, empty if there was none, or $nil after `rocenv trust` to
 ## force another check. `$entered` is the map of the env that the hook activated. The prompt function, `look`, is
-## recognised by its option. Capturing output is slow in elvish, so everything that may have changed since the last
-## prompt is captured at once, as a key of `$same`: the folder, which of the known `$places` contain a `.rocenv`, and
-## its line.
+## recognized by its option. Capturing output is slow in elvish, so everything that may have changed since the last
+## prompt is captured at once, as a key of `$same`: the folder, the known `$places` that contain a `.rocenv`, and its
+## first line.
 var program~ = (external $own[program])
 var places = []
 var file = []
@@ -64,7 +64,7 @@ fn say-why {|e|
   try { echo $e[reason][content] >&2 } catch f { nop } # the program printed its own error
 }
 fn examine {
-  if (not (path:is-dir $pwd)) { return } # deleted: elvish gives it an invalid name
+  if (not (path:is-dir $pwd)) { return } # elvish has an invalid name for a deleted folder
   locate
   set same = [&[(observe)]=$true]
   var now = [$@file (first-line)]
@@ -78,8 +78,8 @@ fn examine {
     try {
       set names = [(program trust --check (path:dir $each) < /dev/null)]
     } catch e {
-      # The exit code is known only if the program ran.
-      try { nop $e[reason][type] } catch f { echo "rocenv: "$own[program]" cannot be run" >&2 }
+      # There is an exit code only if the program ran.
+      try { nop $e[reason][type] } catch f { echo "rocenv: cannot run "$own[program] >&2 }
     }
     for name $names {
       var before = [(idents)]

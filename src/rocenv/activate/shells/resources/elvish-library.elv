@@ -3,11 +3,11 @@
 ## It is evaluated in its own namespace, where the user's definitions cannot replace builtins. It receives `$own`, the
 ## data of the env, and `$caller`, the namespace in which the script is evaluated.
 ##
-## elvish has no variable that all code can see, so active envs are stored in `$after-chdir`, which contains one
-## function per active env, the newest last. When called by `cd`, the function does nothing; with `&rocenv` it outputs
+## elvish has no variables that are visible to all code, so active envs are stored in `$after-chdir`, which contains a
+## function for each active env, newest last. When called by `cd`, the function has no effect; with `&rocenv` it outputs
 ## a map: the env's `ident`; `leave`, which deactivates the env; `adopt`, which takes over the final cleanup from the
-## env above it. A script uses nothing but this map of other envs, because another version may have written them. The
-## state of a variable is its value, $nil if unset.
+## env on top of it. A script uses only this map of other envs, because a different version may have written them. The
+## state of a variable is its value, or $nil if it is unset.
 fn say {|text names|
   if (not-eq $names []) { echo "rocenv: "$text":" $@names >&2 }
 }
@@ -53,7 +53,7 @@ fn report {
   for name $own[watched] {
     if (has-env $name) { set acting = [$@acting $name] }
   }
-  say "replaced until you leave the env" $replaced
+  say "replaced until you deactivate the env" $replaced
   say "set outside the env and still in effect" $acting
 }
 fn take-out {|name now|
@@ -91,7 +91,7 @@ fn leave {
 fn mark-prompt {
   var plain = $edit[prompt]
   var assign = (eval "put {|f| set edit:prompt = $f }")
-  # The user may have copied this function to a variable that outlives the env.
+  # The user may have copied this function to a variable that still exists after deactivation.
   var marked = { if (not $left) { put $own[label] }; $plain }
   $assign $marked
   set unmark~ = { if (eq $edit[prompt] $marked) { $assign $plain } }

@@ -1,8 +1,8 @@
-## The start of all scripts and of the hook.
+## Code at the start of all scripts and of the hook.
 ##
-## `envs` outputs the maps of the active envs, the oldest first. Builtins have no `opt-names`. `install` defines a
-## command for the caller, and outputs a function that removes it again. If the caller already defines the name, it is
-## reassigned; otherwise the command goes to the prompt's namespace, if there is a prompt.
+## `envs` outputs the maps of the active envs, oldest first. Builtins have no `opt-names`. `install` defines a command
+## for the caller, and outputs a function that removes it again. If the caller already defines the name, it is
+## reassigned; otherwise the command is added to the prompt's namespace, if there is a prompt.
 use str
 use path
 var edit = $nil

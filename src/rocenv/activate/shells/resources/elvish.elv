@@ -1,7 +1,7 @@
 # Evaluate this file to activate the env `__LABEL__`. `deactivate` undoes it.
 ##
-## The code is evaluated in a fresh namespace that contains only `$own` and `$caller`, the caller's namespace. It is
-## therefore independent of the caller's definitions, and an error in it does not print all of it.
+## The code is evaluated in a new namespace that contains only `$own` and `$caller`, the caller's namespace. So it does
+## not depend on the caller's definitions, and an error does not print all of the code.
 use builtin
 use path
 var rocenv-executed rocenv-gone = __EXECUTED__ __GONE__

@@ -3,8 +3,8 @@
 ## `$_rocenv_hook_seen` is the folder and first line of the last `.rocenv`; the impossible value `?` forces another
 ## check. `$_rocenv_hook_own` is the ident of the env that the hook activated. The parents of `$_rocenv_hook_folder`
 ## are computed only when the folder changes: `$_rocenv_hook_above` lists them, nearest first; `$_rocenv_hook_any`
-## checks in one command whether any of them has the file. With `$_rocenv_hook_once`, an env's script does nothing if
-## the env is active. fish itself preserves the exit code of the last command around event handlers.
+## checks with a single command whether any of them contains the file. With `$_rocenv_hook_once`, an env's script has no
+## effect if the env is active. fish itself preserves the exit code of the last command around event handlers.
 function rocenv
     if test "$argv[1]" = deactivate; and not set -q argv[2]; and set -q _ROCENV_STACK[1]
         _rocenv_lib _rocenv_end
@@ -65,7 +65,7 @@ function _rocenv_hook_turn
     if not set -q argv[1]
         return
     else if not command -q __PROGRAM__
-        builtin printf 'rocenv: %s cannot be run\n' __PROGRAM__ >&2
+        builtin printf 'rocenv: cannot run %s\n' __PROGRAM__ >&2
         return
     end
     set -l _rocenv_before $_ROCENV_STACK

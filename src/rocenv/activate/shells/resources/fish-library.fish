@@ -1,6 +1,6 @@
-## Functions that activation seldom needs, and those that deactivate an env. The script contains this file as one
-## quoted string and defines the functions only on demand, because sourcing a script spends most of its time on reading
-## it. The string is in the shell rather than in a file, so that an env can be deactivated after it was removed.
+## Functions that activation rarely needs, and those that deactivate an env. The script contains this file as a quoted
+## string and defines the functions only on demand, because fish spends most of the sourcing time reading code. The
+## string is in the shell rather than in a file, so that you can deactivate an env even after it was removed.
 ##
 function _rocenv_say
     builtin printf 'rocenv: %s\n' "$argv" >&2
@@ -24,8 +24,8 @@ function _rocenv_save
         end
     end
 end
-## NAME ENTRY...: prepends entries to a list, each once. The value of a list that is not yet a path variable is split
-## at every `:`. Before 3.3.1, fish complains about a `:` in a value for `PATH`, which is a path variable.
+## NAME ENTRY...: prepends entries to a list without duplicates. The value of a list that is not yet a path variable is
+## split at each `:`. fish before 3.3.1 warns about a `:` in a value for `PATH`, which is a path variable.
 function _rocenv_put_first --argument-names _rocenv_n
     set -l --path _rocenv_all
     if test $_rocenv_n = PATH
@@ -45,7 +45,7 @@ function _rocenv_put_first --argument-names _rocenv_n
         set -gx --path $_rocenv_n $argv[2..-1]
     end
 end
-## IDENT NAME...: reports changed variables that the machine had set, and others that affect the env.
+## IDENT NAME...: reports changed variables that were set before activation, and others that affect the env.
 function _rocenv_report
     set -l _rocenv_replaced
     set -l _rocenv_acts
@@ -71,16 +71,16 @@ function _rocenv_report
         end
     end
     if set -q _rocenv_replaced[1]
-        _rocenv_say "replaced until you leave the env: $_rocenv_replaced"
+        _rocenv_say "replaced until you deactivate the env: $_rocenv_replaced"
     end
     if set -q _rocenv_acts[1]
         _rocenv_say "set outside the env and still in effect: $_rocenv_acts"
     end
 end
-## IDENT NAME STATE [ENTRY...]: restores NAME if it is still in the state that the env left it in ("" = unset, x... =
-## set). Values changed by the user stay, without the env's entries; these are also removed from the PATH that a venv
+## IDENT NAME STATE [ENTRY...]: restores NAME if it still has the value that the env set ("" if unset, x... if set).
+## Otherwise keeps the user's value, but removes the env's entries; they are also removed from the PATH that a venv
 ## activated on top of the env has saved and will restore. An exported local variable, as in `PATH=... deactivate`, is
-## copied into each called function and would hide the global one: `set -el` erases the copy.
+## copied into each called function, where it would hide the global variable: `set -el` erases the copy.
 function _rocenv_restore --argument-names _rocenv_id _rocenv_n _rocenv_state
     set -l _rocenv_key _ROCENV_OLD_{$_rocenv_n}_$_rocenv_id
     set -l _rocenv_old $$_rocenv_key
@@ -126,10 +126,10 @@ function _rocenv_take_out --argument-names _rocenv_n _rocenv_how _rocenv_text
         set -eg $_rocenv_n
     end
 end
-## Adds the label in front of the output of `fish_prompt`. The old function is called first, so that it gets the exit
-## code of the last command. Code that wraps `fish_prompt`, such as a venv, keeps a copy of ours. For a deactivated
-## env, ours prints nothing, and it removes itself once it is `fish_prompt` again. Until then the old function stays.
-## It also stays if `fish_prompt` was replaced rather than wrapped, because the two cases look the same.
+## Prints the label before the output of `fish_prompt`. The old function is called first, so that it gets the exit code
+## of the last command. Code that wraps `fish_prompt`, such as a venv, keeps a copy of our function. After deactivation,
+## our function does not print the label, and removes itself once it is `fish_prompt` again. Until then, the old function
+## is kept. It is also kept if `fish_prompt` was replaced rather than wrapped, because the two cases look the same.
 function _rocenv_mark --argument-names _rocenv_id _rocenv_label
     set -l _rocenv_own _rocenv_prompt_$_rocenv_id
     while builtin functions -q $_rocenv_own
@@ -198,5 +198,5 @@ function _rocenv_has_deactivate
 end
 function _rocenv_taken
     _rocenv_has_deactivate
-    or _rocenv_say 'another tool defines `deactivate`; leave this env with `rocenv_deactivate`'
+    or _rocenv_say 'another tool defines `deactivate`, so use `rocenv_deactivate` to deactivate this env'
 end

@@ -1,25 +1,25 @@
 # Source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
 ##
-## For fish 3.0 and later; starts no process. Everything runs in functions, which do not see local variables of the
-## code that sources the script. Commands whose names fish does not reserve are called with `builtin`, to bypass the
+## For fish 3.0 and later, without starting processes. Everything runs in functions, which do not see local variables of
+## the code that sources the script. Commands whose names fish does not reserve are called with `builtin`, to bypass the
 ## user's functions. A `return` outside a function is a syntax error before fish 3.4. State of an active env in the
 ## shell, all global and not exported:
 ##
 ##   deactivate, rocenv_deactivate, _rocenv_*    functions
-##   _rocenv_prompt_IDENT      the previous `fish_prompt`; underscores follow if the name was taken
-##   _ROCENV_STACK             idents of the active envs, the newest first
+##   _rocenv_prompt_IDENT      the previous `fish_prompt`; with more underscores at the end if the name was in use
+##   _ROCENV_STACK             idents of the active envs, newest first
 ##   _ROCENV_OLD_NAME_IDENT    previous NAME: two options of `set`, then its values; absent if unset
 ##   _ROCENV_NEW_NAME_IDENT    x..., value of a list in the env
 ##   _rocenv_off_IDENT         the function that undoes the changes
-##   _ROCENV_CACHE_IDENT       the folder of caches, if the env changes any
-##   _ROCENV_PROMPT_IDENT      the name of that function; absent if the env is not shown in the prompt
+##   _ROCENV_CACHE_IDENT       the cache folder, if the env changes cache variables
+##   _ROCENV_PROMPT_IDENT      name of the function with the previous prompt; absent if the prompt does not show the env
 ##   _ROCENV_KEPT              during deactivation: variables changed by the user
 ##
 ## The options are `--export` or `--unexport`, or `--universal` for a variable that was universal and not global; and
 ## `--path` or `--unpath`, or `--` before fish 3.4, which cannot distinguish them.
 ##
-## A quoted list is what fish would export: its entries joined by `:` for a path variable, else by spaces. Variables
-## whose names end in `PATH` are path variables automatically, so none of ours ends in it.
+## A quoted list is what fish would export: its entries joined by `:` for a path variable, otherwise by spaces. Variables
+## whose names end with `PATH` are path variables automatically, so ours have other endings.
 function _rocenv_enter
     set -l _rocenv_here (status filename) # unknown after the next line
     builtin functions -e _rocenv_enter
@@ -27,7 +27,7 @@ function _rocenv_enter
         builtin printf '%s\n' __EXECUTED__ >&2
         return __STATUS__
     end
-    ## A copy of the env has a record too, but must not use the original's files. fish cannot compare files itself.
+    ## A copy of the env also has a record, but must not use the files of the original. fish cannot compare files itself.
     if test "$_rocenv_here" != __SCRIPT__; and begin
         set -l _rocenv_record (builtin string replace -r '[^/]*$' '' -- "$_rocenv_here").rocenv/record.json
         test -f "$_rocenv_record"
@@ -44,14 +44,14 @@ function _rocenv_enter
         builtin printf %s __LIBRARY__ | builtin source
         $argv
     end
-    # If the env is active, the hook leaves it alone; otherwise deactivate it and those on top, and start over.
+    # If the env is active, the hook does not change it; otherwise deactivate it and those on top of it, and start over.
     if builtin contains -- __IDENT__ $_ROCENV_STACK
         set -q argv[2]
         and return 0
         _rocenv_lib _rocenv_leave __IDENT__
     end
-    ## An exported local variable, as in `PATH=... source FILE`, is copied into each called function and would hide
-    ## the global one. Only the copy is erased. `set -q` returns how many are not set.
+    ## An exported local variable, as in `PATH=... source FILE`, is copied into each called function, where it would hide
+    ## the global variable. Only the copy is erased. `set -q` returns the number of variables that are not set.
     set -l _rocenv_names __OTHERS__
     set -ql _ROCENV_NONE PATH $_rocenv_names
     if test $status -ne __ALL_LOCAL_UNSET__
@@ -80,13 +80,13 @@ function _rocenv_enter
         test $_rocenv_unset/$status != __ALL_UNSET__/__ALL_WATCHED_UNSET__
         and _rocenv_lib _rocenv_report __IDENT__ $_rocenv_names
     end
-    function rocenv_deactivate --description 'Leave the most recently activated rocenv env'
+    function rocenv_deactivate --description 'Deactivate the most recently activated rocenv env'
         _rocenv_lib _rocenv_end
     end
     if builtin functions -q deactivate
         _rocenv_lib _rocenv_taken
     else
-        function deactivate --description 'Leave the most recently activated rocenv env'
+        function deactivate --description 'Deactivate the most recently activated rocenv env'
             _rocenv_lib _rocenv_end
         end
     end

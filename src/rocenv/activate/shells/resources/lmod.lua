@@ -1,11 +1,11 @@
--- Loads an env of rocenv, as its activation script does.
+-- Loads a rocenv env, with the effect of its activation script.
 whatis(__NAME__)
 help(__NAME__)
 family("rocenv")
 if mode() == "load" and not isFile(__MARKER__) then
   LmodError(__GONE__)
 end
--- The folder of caches: the env's own, or the user's if the user cannot write to that.
+-- The cache folder: the env's own, or the user's own if the env's is not writable.
 local prefix, own = __PREFIX__, __IDENT__
 local cache = prefix .. "/cache"
 if not require("posix").access(cache, "w") then

@@ -1,10 +1,10 @@
 ## The nushell hook, which reads an env's data; follows `nu-library.nu`.
 ##
-## `$env._ROCENV_FOLDER` is not a string either. `files` are the possible paths of a `.rocenv`, starting from
-## `folder`; `seen` is the path and first line of the last one, '' = none and null = look again; `own` is the ident of
-## the env that the hook activated.
+## `$env._ROCENV_FOLDER` is not a string, like `$env._ROCENV`. `files` lists the possible paths of a `.rocenv`, starting
+## from `folder`; `seen` is the path and first line of the last one, '' if there was none, or null to force another
+## check; `own` is the ident of the env that the hook activated.
 ##
-## Before 0.116, a completer receives the words themselves, whatever its parameter is called; if it returns null,
+## Before 0.116, a completer receives the words themselves, whatever the name of its parameter; if it returns null,
 ## nushell completes paths. Source: nushell/nushell#18791
 const program = __PROGRAM__
 def data-of [name: string] {
@@ -33,7 +33,7 @@ def nearest [files: list] {
 }
 def followed [file: string, plan: record] {
   if external not-in (%which --all $program).type {
-    %error make --unspanned {msg: $"rocenv: ($program) cannot be run"}
+    %error make --unspanned {msg: $"rocenv: cannot run ($program)"}
   }
   let name = try { ^$program trust --check ($file | %path dirname) | %str trim } catch { '' }
   let data = data-of $name
@@ -46,7 +46,7 @@ def --env look [] {
     $env._ROCENV_FOLDER.files = (files-above $env.PWD)
   }
   let before = $env._ROCENV_FOLDER
-  # nushell cannot search in a deleted folder.
+  # nushell cannot search a deleted folder.
   let file = try { nearest $before.files } catch { return }
   let line = if $file != null { try { %open --raw $file | %lines | %first } }
   let seen = if $file != null { $"($file)\n($line)" } else { '' }

@@ -1,15 +1,15 @@
 ## The code that `activate.nu` and the hook share.
 ##
 ## nushell parses a complete script before running it, so it cannot source a path that is known only at run time, and
-## definitions cannot be removed. So an env is data: a record that is either a literal in `activate.nu` or read by the
-## hook from the companion file. The same code applies both.
+## definitions cannot be removed. So an env is a record of data: `activate.nu` contains it as a literal, and the hook
+## reads it from a separate file. The same code applies both.
 ##
-## The state is `$env._ROCENV`, a list with one record per active env, newest first. It is not a string, so
-## programs do not inherit it; it disappears with the last env. The command `deactivate` remains.
+## The state is `$env._ROCENV`, a list with a record for each active env, newest first. It is not a string, so programs
+## do not inherit it; it disappears with the last env. The command `deactivate` remains.
 ##
-## The result is computed as data first (`plan`, name -> value, null = unset) and then applied at once: a command that
-## sets a variable and hides it again would uncover the caller's value. `text` is what a program receives if the value
-## is a list, as for `PATH` and variables that the user converts. `%` calls a builtin, bypassing the user's commands.
+## The result is first computed as data (`plan`, name -> value, or null to unset) and then applied at once: a command
+## that sets a variable and hides it again would reveal the caller's value. `text` is what a program receives if the
+## value is a list, as for `PATH` and variables that the user converts. `%` calls a builtin instead of a user's command.
 def text [value: any] {
   if ($value | %describe) =~ '^(list|table)' { $value | %str join ':' } else { $"($value)" }
 }
@@ -54,7 +54,7 @@ def report [plan: record, new: record] {
     }
   }
   for name in $new.watched { if (now $plan $name) != null { $acting = [...$acting $name] } }
-  say 'replaced until you leave the env' $replaced
+  say 'replaced until you deactivate the env' $replaced
   say 'set outside the env and still in effect' $acting
 }
 def taken-out [plan: record, from: record, name: string] {
@@ -133,7 +133,7 @@ def --env carry-out [plan: record] {
       %load-env {($name): $value}
     } else if $name in $env {
       %hide-env $name
-      # A script's own values shadow inherited ones; older versions hide only the topmost value.
+      # A script's own values shadow inherited values; older versions hide only the topmost value.
       if $name in $env { %load-env {($name): null} }
     }
   }

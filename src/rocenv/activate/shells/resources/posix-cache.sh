@@ -1,5 +1,5 @@
-## The folder of caches: the env's own, or the user's if the user cannot write to that. It stays the same in a shell
-## started from this one.
+## The cache folder: the env's own, or the user's own if the env's is not writable. Shells started from this one use
+## the same folder.
 if "$_ROCENV_DO" test -w __PREFIX__/cache; then
   _ROCENV_CACHE___IDENT__=__PREFIX__/cache
 else

@@ -1,4 +1,4 @@
-## The hook for bash, zsh, ksh, dash and other POSIX shells; `bash-hook.sh` and others add the differences.
+## The hook for bash, zsh, ksh, dash, and other POSIX shells; `bash-hook.sh` and others add code for specific shells.
 ##
 ## `_rocenv_look` walks up from the current folder. The last `.rocenv` is remembered by path and first line, so a
 ## changed file is treated as a different one. `_ROCENV_AUTO` is the ident of the env that the hook activated.

@@ -1,7 +1,7 @@
-## Functions that activation seldom needs, and those that deactivate an env.
+## Functions that activation rarely needs, and those that deactivate an env.
 ##
-## Calls a function with known shell options: zsh emulates sh, and assignment does not export. ksh has local variables
-## only in functions defined with `function`, and functions called from one see them.
+## Calls a function with known shell options: zsh emulates sh, and assignments do not export. ksh supports local
+## variables only in functions defined with `function`; functions called from such a function see them.
 _rocenv_neutral() {
   case ${ZSH_VERSION-} in ?*) "$_ROCENV_DO" emulate -L sh ;; esac
   case $- in
@@ -27,8 +27,8 @@ x)
   }"
   ;;
 esac
-## Saves all set variables that the env IDENT changes, and removes its entries from lists; or refuses to change
-## anything.
+## Saves all variables that are set and that the env IDENT changes, and removes its entries from lists, or refuses to
+## change anything.
 _rocenv_save() {
   _ROCENV_FIXED=
   "_rocenv_names_$1"
@@ -36,7 +36,7 @@ _rocenv_save() {
   case $_ROCENV_FIXED in
   ?*)
     _ROCENV_HOW=refused
-    _rocenv_say "nothing was changed, because these are read-only, numbers or lists in this shell:$_ROCENV_FIXED"
+    _rocenv_say "nothing was changed, because these are read-only, numbers, or lists in this shell:$_ROCENV_FIXED"
     for _rocenv_n in $_ROCENV_HAD; do "$_ROCENV_DO" unset -v "_ROCENV_OLD_$1_$_rocenv_n"; done
     "$_ROCENV_DO" unset -v _ROCENV_HAD _ROCENV_LEFT
     _rocenv_forget "$1"
@@ -56,8 +56,8 @@ _rocenv_those_set() {
     esac
   done
 }
-## A variable that does not accept arbitrary text aborts the activation before anything changes. Shells that cannot
-## list exported variables treat all of them as exported.
+## A variable that cannot contain arbitrary text aborts the activation before anything changes. In shells that cannot
+## list exported variables, all variables are treated as exported.
 _rocenv_save_one() {
   case ${ZSH_VERSION+zsh}${KSH_VERSION-}${BASH_VERSION-} in
   zsh) "$_ROCENV_DO" eval "_rocenv_v=-\${(t)$2}-" ;;
@@ -77,12 +77,12 @@ _rocenv_save_one() {
   esac
 }
 _rocenv_taken() {
-  _rocenv_say "another tool defines \`deactivate\`; leave this env with \`rocenv_deactivate\`"
+  _rocenv_say "another tool defines \`deactivate\`, so use \`rocenv_deactivate\` to deactivate this env"
 }
 _rocenv_say() {
   "$_ROCENV_DO" printf "rocenv: %s\n" "$1" >&2
 }
-## Reports variables that the machine had set, unless another rocenv env set them.
+## Reports variables that were set before activation, unless another rocenv env set them.
 _rocenv_report() {
   case $_ROCENV_STACK in "$1 ") _rocenv_compare "$1" "$2" ;; esac
   "$_ROCENV_DO" unset -v _ROCENV_HAD _ROCENV_LEFT
@@ -105,7 +105,7 @@ _rocenv_compare() {
     esac
   done
   case $_rocenv_now in
-  ?*) _rocenv_say "replaced until you leave the env:$_rocenv_now" ;;
+  ?*) _rocenv_say "replaced until you deactivate the env:$_rocenv_now" ;;
   esac
   case $_ROCENV_LEFT in
   ?*) _rocenv_say "set outside the env and still in effect:$_ROCENV_LEFT" ;;
@@ -132,9 +132,9 @@ _rocenv_without() {
     ;;
   esac
 }
-## NAME STATE [ENTRY...]: restores NAME if it is still in the state that the env left it in. Values changed by the user
-## stay, without the env's entries. A venv activated later has saved PATH and will restore it, so the env's entries are
-## removed from that copy too.
+## NAME STATE [ENTRY...]: restores NAME if it still has the value that the env set. Otherwise keeps the user's value, but
+## removes the env's entries. A venv activated on top of the env has saved PATH and will restore it, so the env's entries
+## are also removed from that copy.
 _rocenv_restore() {
   "$_ROCENV_DO" eval "
     _rocenv_now=\${$1+x\$$1}
@@ -186,7 +186,7 @@ _rocenv_take_out() {
 _rocenv_pop() {
   _rocenv_id=${_ROCENV_STACK%% *}
   _ROCENV_STACK=${_ROCENV_STACK#* }
-  ## Each env has a copy of this text, which ends with its own functions.
+  ## Each env has a copy of this text, with its own functions at the end.
   "$_ROCENV_DO" eval "\"\$_ROCENV_DO\" eval \"\$_ROCENV_LIB_$_rocenv_id\""
   "_rocenv_off_$_rocenv_id"
   "$_ROCENV_DO" eval "_rocenv_v=\${_ROCENV_PS1_$_rocenv_id-}"
@@ -229,7 +229,7 @@ _rocenv_leave() {
     ;;
   esac
 }
-## A venv activated since then has replaced our `deactivate` with its own.
+## A venv that was activated later has replaced our `deactivate` with its own.
 _rocenv_vanish() {
   case ${_ROCENV_OURS-}${_OLD_VIRTUAL_PATH+v} in
   x) "$_ROCENV_DO" unset -f deactivate 2>/dev/null || _rocenv_v= ;;
@@ -238,7 +238,7 @@ _rocenv_vanish() {
   "$_ROCENV_DO" unset -f _rocenv_lib __FUNCTIONS__
   "$_ROCENV_DO" unset -v _ROCENV_STACK _ROCENV_OURS
 }
-## For this env: finding its set variables, removing its entries from lists, and undoing its changes.
+## Functions for this env: they find its variables that are set, remove its entries from lists, and undo its changes.
 _rocenv_names___IDENT__() {
   _rocenv_those_set "__OTHERS__"
   _ROCENV_HAD=$_rocenv_v

@@ -1,17 +1,17 @@
 # Source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
 ##
-## A sourced script runs in a user's shell, so nothing here depends on that shell's settings: words are quoted,
-## commands bypass aliases and functions, and words are split in functions under `_rocenv_neutral`. State of an active
-## env in the shell, not exported:
+## A sourced script runs in a user's shell, so this code does not depend on that shell's settings: words are quoted,
+## commands bypass aliases and functions, and words are split only in functions that `_rocenv_neutral` calls. State of
+## an active env in the shell, not exported:
 ##   deactivate, rocenv_deactivate, _rocenv_*    functions
 ##   _ROCENV_DO              `builtin` or `command`: calls a command even if a function has its name
 ##   _ROCENV_LIB_IDENT       the text of posix-library.sh, in shells that can store it; otherwise empty
-##   _ROCENV_STACK           idents of the active envs, each followed by a space, the newest first
-##   _ROCENV_OLD_IDENT_NAME  previous NAME: x... exported, s... set only; absent if unset
+##   _ROCENV_STACK           idents of the active envs, each followed by a space, newest first
+##   _ROCENV_OLD_IDENT_NAME  previous NAME: x... if exported, s... if only set; absent if unset
 ##   _ROCENV_NEW_IDENT_NAME  x..., value of a list in the env
-##   _ROCENV_CACHE_IDENT     the folder of caches, if the env changes any
-##   _ROCENV_PS1_IDENT       what was prepended to the prompt
-##   _ROCENV_OURS            x if `deactivate` is ours; another tool's stays
+##   _ROCENV_CACHE_IDENT     the cache folder, if the env changes cache variables
+##   _ROCENV_PS1_IDENT       the text that was prepended to the prompt
+##   _ROCENV_OURS            x if `deactivate` is ours; another tool's is kept
 ##   _ROCENV_ROOT            on Windows: mount point of the drives
 ##
 ## A shell started from this one inherits only the env's variables.
@@ -23,7 +23,8 @@ case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   *) "$_ROCENV_DO" printf '%s\n' __EXECUTED__ >&2; "$_ROCENV_DO" exit __STATUS__ ;;
   esac
 fi ;; esac
-## A copy of the env has a record too, but must not use the original's files. (dash does not know a script's path.)
+## A copy of the env also has a record, but must not use the files of the original. (dash cannot detect the copy, because
+## it has no variable for the script's path.)
 case ${BASH_VERSION+b}${ZSH_VERSION+z}${KSH_VERSION+k} in
 b) _ROCENV_HOW=${BASH_SOURCE-} ;;
 z) _ROCENV_HOW=${(%):-%x} ;;

@@ -3,7 +3,7 @@
 ## PowerShell removes the first `--` from the arguments of a function (PowerShell/PowerShell issue 21208). `rocenv
 ## run` and `rocenv launch` work without it; other commands do not need it.
 ##
-## `$_RocenvHook`: Seen is the path and first line of the last `.rocenv`; Mine is the ident of the env that the hook
+## In `$_RocenvHook`, Seen is the path and first line of the last `.rocenv`; Mine is the ident of the env that the hook
 ## activated, until the user activates or deactivates that env (`Disown`).
 function global:_RocenvHookProgram {
     __PROGRAM__
@@ -18,7 +18,7 @@ function global:_RocenvHookScript([string] $Name) {
     if ($script -notmatch '[*?\[]') { return $script }
     [System.Management.Automation.WildcardPattern]::Escape($script)
 }
-## For PowerShell before 7.3, which passes quotation marks unescaped and drops empty words. Source: about_Parsing,
+## For PowerShell before 7.3, which does not escape quotation marks and drops empty words. Source: about_Parsing,
 ## "Passing arguments to native commands"
 function global:_RocenvHookWord([string] $Text) {
     $passing = $ExecutionContext.SessionState.PSVariable.GetValue('PSNativeCommandArgumentPassing', 'Legacy')
@@ -26,7 +26,7 @@ function global:_RocenvHookWord([string] $Text) {
     if ($Text.Length -eq 0) { return '""' }
     $Text -replace '(\\*)"', '$1$1\"'
 }
-## Calls the program for its output, prints its errors, and leaves `$LASTEXITCODE` alone.
+## Calls the program and returns its output, prints its errors, and does not change `$LASTEXITCODE`.
 function global:_RocenvHookAsk([string[]] $Words) {
     $ErrorActionPreference = 'Continue'
     $PSNativeCommandUseErrorActionPreference = $false

@@ -1,13 +1,13 @@
 ## Functions in every `Activate.ps1`; the last `deactivate` removes them again.
 ##
-## `$_RocenvStack` contains a hashtable for each active env, the newest last. `$_RocenvPrompt` is the previous function
-## `prompt`, or null. Redefinitions by the user have no effect here: environment variables are accessed through .NET,
-## cmdlets are called with their module, and preferences that change cmdlets are set for these functions.
+## `$_RocenvStack` contains a hashtable for each active env, newest last. `$_RocenvPrompt` is the previous function
+## `prompt`, or null. The user's redefinitions have no effect here: environment variables are accessed through .NET,
+## cmdlets are called with their module name, and preferences that affect cmdlets are set in these functions.
 function global:_RocenvGet([string] $Name) {
     [Environment]::GetEnvironmentVariable($Name)
 }
-## Returns the name if the variable could not be made empty: .NET before 9, and thus PowerShell before 7.5, removes it
-## instead. Source: learn.microsoft.com, "Support for empty environment variables". A `$null` passed to .NET as a
+## Returns the name if the variable cannot be empty: .NET before 9, and therefore PowerShell before 7.5, removes it
+## instead. Source: learn.microsoft.com, "Support for empty environment variables". A `$null` that is passed to .NET as a
 ## string becomes an empty string. Source: PowerShell/PowerShell issue 24637
 function global:_RocenvPut([string] $Name, $Value) {
     if ($null -eq $Value -or ($Value.Length -eq 0 -and -not $__EMPTY__)) {
@@ -31,7 +31,7 @@ function global:_RocenvHas([string] $List, [string] $Entry) {
     }
     $false
 }
-## Returns the remaining entries; none for a list of only empty entries if those mean nothing.
+## Returns the remaining entries, or none if all are empty and empty entries have no meaning.
 function global:_RocenvWithout([string] $List, [string] $Entry) {
     if ($List.Length -eq 0) { return }
     $rest = @(foreach ($other in $List.Split('__SEPARATOR__')) {
@@ -60,7 +60,7 @@ function global:_RocenvReport($Active) {
     foreach ($name in $Active.Watched) {
         if ($null -ne (_RocenvGet $name)) { $left += $name }
     }
-    _RocenvSay 'replaced until you leave the env' $replaced
+    _RocenvSay 'replaced until you deactivate the env' $replaced
     _RocenvSay 'set outside the env and still in effect' $left
 }
 function global:_RocenvIsActive([string] $Ident) {
@@ -83,7 +83,7 @@ function global:_RocenvEnter($Active) {
     $failed = $null
     try { $unset = @(& $Active.Change) } catch { $failed = $_ }
     if (-not $failed -and $unset.Count -gt 0) {
-        $failed = "rocenv: PowerShell before 7.5 cannot have empty variables: $($unset -join ' ')"
+        $failed = "rocenv: PowerShell before 7.5 does not support empty variables: $($unset -join ' ')"
     }
     foreach ($each in $Active.Variables) { $each.New = _RocenvGet $each.Name }
     if ($first -and -not $failed) { _RocenvReport $Active }
@@ -106,8 +106,8 @@ function global:_RocenvTakeOut($Variable, [string] $Name) {
     $now = _RocenvGet $Name
     if ($null -ne $now) { _RocenvPut $Name (_RocenvRest $Variable $now) }
 }
-## Cleans the PATH that a venv activated inside an env has saved and will restore: venv keeps it in the environment,
-## virtualenv and uv in a variable.
+## Removes the env from the PATH that a venv activated on top of it has saved and will restore: venv saves it in the
+## environment, virtualenv and uv in a variable.
 function global:_RocenvCleanVenv($Variable) {
     $null = _RocenvTakeOut $Variable '_OLD_VIRTUAL_PATH'
     if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'variable:global:_OLD_VIRTUAL_PATH') {
@@ -132,7 +132,7 @@ function global:_RocenvPop {
         }
     }
     _RocenvSay 'changed while the env was active, so not restored' $kept
-    _RocenvSay 'was empty, which PowerShell before 7.5 cannot restore, so it is unset now' $unset
+    _RocenvSay 'now unset instead of empty, because PowerShell before 7.5 does not support empty variables' $unset
 }
 function global:_RocenvLeave {
     $ErrorActionPreference = 'Stop'
@@ -147,7 +147,7 @@ function global:_RocenvOffer {
     if ("$function:deactivate" -match '_RocenvLeave') { return }
     foreach ($kind in 'alias', 'function') {
         if (Microsoft.PowerShell.Management\Test-Path -LiteralPath "${kind}:deactivate") {
-            _RocenvSay 'another tool defines this name; leave this env with rocenv_deactivate' 'deactivate'
+            _RocenvSay 'use rocenv_deactivate to deactivate this env, because another tool defines' 'deactivate'
             return
         }
     }
@@ -165,7 +165,7 @@ function global:_RocenvShow {
             Microsoft.PowerShell.Utility\Write-Host (-join $labels) -NoNewline
         }
         if ($inner) {
-            ## The user's own prompt may check how the last command ended: a silent `Write-Error` makes `$?` false.
+            ## The user's own prompt may check whether the last command failed: a silent `Write-Error` makes `$?` false.
             if (-not $worked) { Microsoft.PowerShell.Utility\Write-Error '' -ErrorAction Ignore }
             & $inner
         }

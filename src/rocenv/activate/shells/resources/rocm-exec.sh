@@ -10,7 +10,7 @@ fail() {
   exit "$1"
 }
 
-# Read the beginning of $found, enough to determine the file type.
+# Read the start of $found, which identifies the file type.
 look() {
   magic='' mark=''
   {
@@ -53,7 +53,7 @@ for level in 0 1 2 3 4; do
   shift
   case $magic:${found##*/} in
   '#!'*:python | '#!'*:python[23] | '#!'*:python[23].*)
-    # A version manager's shim would start Python without the loader, so ask it for the real one.
+    # A version manager's shim would start Python without the loader, so find the Python that it starts.
     if real=$(ROCENV_ASKING=1 "$found" -c 'import sys; print(sys.executable)') && [ -x "$real" ]; then
       set -- "$real" "$@"
     else

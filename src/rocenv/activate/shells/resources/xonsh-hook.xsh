@@ -1,8 +1,8 @@
-## The xonsh hook: Python that runs in its own namespace, like the scripts.
+## The xonsh hook: Python code that runs in its own namespace, like the scripts.
 ##
-## The program runs as a plain subprocess, because a xonsh alias is either a function or a command. An interrupt at the
-## terminal also reaches the program, so xonsh waits for the program's reaction. The prompt is built before the event
-## `on_pre_prompt`, so `follow` must run earlier.
+## The program runs as a plain subprocess, because a xonsh alias is either a function or a command. Ctrl-C in the
+## terminal also interrupts the program, so xonsh waits until the program has handled it. xonsh builds the prompt before
+## the event `on_pre_prompt`, so `follow` must run earlier.
 import os
 import re
 import subprocess
@@ -28,7 +28,7 @@ def deactivate():
 
 
 def activate(name):
-    # None: the program reports the problem.
+    # If there is no script, the program reports the problem.
     if name in ("", ".", "..") or name.startswith("-") or "/" in name:
         return None
     home = XSH.env.detype().get("ROCENV_HOME")
@@ -50,7 +50,7 @@ def activate(name):
 
 
 def descriptor(stream, captured=None):
-    # Output that xonsh would capture only to display it goes directly to the terminal.
+    # If xonsh would capture the output only to display it, write it directly to the terminal.
     if captured is not None:
         return None
     try:
@@ -60,7 +60,7 @@ def descriptor(stream, captured=None):
 
 
 def say_missing():
-    print("rocenv:", PROGRAM, "cannot be run", file=sys.stderr)
+    print("rocenv: cannot run", PROGRAM, file=sys.stderr)
 
 
 def program(args, stdin, stdout, stderr, spec):
@@ -147,7 +147,7 @@ def word(context, value, text):
         return RichCompletion(value if plain else repr(value), description=text)
     if context.closing_quote and not context.is_after_closing_quote:
         return RichCompletion(value, description=text)
-    # xonsh adds no quotation mark if one is open.
+    # xonsh does not add a quotation mark if one is already open.
     covered = len(context.raw_prefix)
     return RichCompletion(repr(value), covered, description=text, append_closing_quote=False)
 

@@ -1,17 +1,17 @@
-## Python code that every xonsh script contains.
+## Python code that is part of every xonsh script.
 ##
 ## It runs in its own namespace, so it neither leaves names behind nor conflicts with the user's. The script defines
-## the names in capitals, such as `PREFIX`, before it. State of an active env in the shell:
+## the names in capitals, such as `PREFIX`, before this code. State of an active env in the shell:
 ##
 ##   aliases["deactivate"], aliases["rocenv_deactivate"]
-##   sys.modules["_rocenv"]  .stack, pairs of an ident and the function that deactivates the env, the newest last
-##                           .deactivate, the function that deactivates the newest
-##                           .offered, the alias if it is ours; another tool's stays
+##   sys.modules["_rocenv"]  .stack, pairs of an ident and the function that deactivates the env, newest last
+##                           .deactivate, the function that deactivates the newest env
+##                           .offered, the alias if it is ours; another tool's is kept
 ##
-## A script calls no other functions of another env's script, because another version may have written it.
+## A script does not call other functions of another env's script, because a different version may have written it.
 ##
 ## xonsh stores a list like PATH as an `EnvPath`, which expands `$NAME` and `~` in its entries on each read. `Literal`
-## does not, for values that would otherwise reach programs changed. xonsh passes its prompt to programs like any
+## does not expand them, so that programs receive values unchanged. xonsh passes its prompt to programs like any
 ## variable; `Prompt` passes it without the label.
 import os
 import sys
@@ -50,7 +50,7 @@ def state(name):
 
 
 def held(name):
-    # The value that programs receive; None = unset.
+    # The value that programs receive, or None if the variable is unset.
     detype = env.get_detyper(name) if env.is_manually_set(name) else None
     return detype(env[name]) if detype else None
 
@@ -95,7 +95,7 @@ def take_out(name, own, before):
 
 
 def mark_prompt():
-    # xonsh's own prompt has a field for this, which would show $VIRTUAL_ENV.
+    # The env field of xonsh's own prompt would show $VIRTUAL_ENV.
     template, fields = env.get("PROMPT"), env.get("PROMPT_FIELDS")
     if held("ROCENV_DISABLE_PROMPT") or not template:
         return lambda: None
@@ -122,7 +122,7 @@ def mark_prompt():
 
 
 def cache_folder():
-    # The env's own, or the user's if the user cannot write to that.
+    # The env's own cache folder, or the user's own if the env's is not writable.
     if os.access(PREFIX + "/cache", os.W_OK):
         return PREFIX + "/cache"
     base, own = held("XDG_CACHE_HOME") or "", "/rocenv/" + IDENT
@@ -150,7 +150,7 @@ def enter():
         for name in CHANGED:
             value, text = before[name]
             if name == "PATH":
-                # The value that a venv activated since then will restore.
+                # The value that a venv activated on top of the env will restore.
                 take_out("_OLD_VIRTUAL_PATH", LISTS.get(name, ()), text)
             if held(name) == after[name]:
                 put_back(name, *value)
@@ -194,7 +194,7 @@ if not shared:
     shared = sys.modules["_rocenv"] = types.ModuleType("_rocenv")
     shared.stack, shared.deactivate, shared.offered = [], deactivate, None
     if replaced:
-        say("replaced until you leave the env: " + " ".join(replaced))
+        say("replaced until you deactivate the env: " + " ".join(replaced))
     if acting:
         say("set outside the env and still in effect: " + " ".join(acting))
 deactivate.__xonsh_threadable__ = False
@@ -203,5 +203,5 @@ if "deactivate" not in aliases:
     aliases["deactivate"] = deactivate
     shared.offered = aliases["deactivate"]  # newer versions wrap it
 elif aliases["deactivate"] is not shared.offered:
-    say("another tool defines `deactivate`; leave this env with `rocenv_deactivate`")
+    say("another tool defines `deactivate`, so use `rocenv_deactivate` to deactivate this env")
 shared.stack.append((IDENT, leave))

@@ -2,7 +2,7 @@ function rocenv {
   __OPTIONS__
   _rocenv_call "$@"
 }
-## Limit the length: a file may have a line of gigabytes.
+## Limit the length, because a file may contain a line of gigabytes.
 _rocenv_read() { IFS= \builtin read -r -k 256 -u 0 _rocenv_l; _rocenv_l=${_rocenv_l%%$'\n'*}; }
 _rocenv_complete() {
   \builtin emulate -L zsh

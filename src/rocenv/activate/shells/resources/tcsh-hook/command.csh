@@ -1,4 +1,4 @@
-# Implements the alias `rocenv`; argv is what was typed.
+# Implements the alias `rocenv`; argv contains the arguments as typed.
 if ($?histchars) then
 set _rocenv_hist=$histchars:q
 endif
@@ -19,7 +19,7 @@ if (x$argv[1]:q == xtrust) then
 set rocenv_hook_seen=/ rocenv_hook_test='""source $rocenv_hook_files:q/look.csh'
 endif
 endif
-# Build the words `$argv[1]:q $argv[2]:q ...`, because `$argv:q` would lose empty ones.
+# Build the words `$argv[1]:q $argv[2]:q ...`, because `$argv:q` would drop empty words.
 set _rocenv_n=0 _rocenv_open=' $argv[' _rocenv_close=']:q' _rocenv_empty=" ''"
 set _rocenv_each='@ _rocenv_n++\
 set _rocenv_word=$_rocenv_empty:q\

@@ -1,4 +1,4 @@
-# argv: the folder of this file, the program, the folder of envs.
+# argv contains the folder of this file, the program, and the folder of envs.
 set rocenv_hook_files=$argv[1]:q rocenv_hook_program=$argv[2]:q rocenv_hook_envs=$argv[3]:q
 ''alias rocenv '""source $rocenv_hook_files:q/command.csh'
 ''complete rocenv 'p@*@`""source $rocenv_hook_files:q/complete.csh`@'

@@ -1,6 +1,6 @@
 # Finds the `.rocenv` for the current folder, and switches envs if it differs from the last one. The shell cannot read
-# a file without starting a process, so inode, size and change time show whether it has changed. $rocenv_hook_test
-# is set to a test that sources this file again if anything that it read has changed.
+# a file without starting a process, so inode, size, and change time show whether it has changed. $rocenv_hook_test is
+# set to a test that sources this file again if anything that it read has changed.
 if ($?histchars) then
 set _rocenv_hist=$histchars:q
 endif

@@ -1,12 +1,12 @@
 """Scripts in a prefix's `bin` that start programs by name or through the prefix's own loader.
 
 Wrappers: `rocm-exec PROGRAM ARGS` runs any program through the loader; `python3` and `python` are the same
-script under common names, and run the next program of that name on `PATH`. Wrappers skip other wrappers, so
+script with common names, which run the next program of that name on `PATH`. Wrappers skip other wrappers, so
 envs can be stacked.
 
-Starters: a program may need the loader, or variables or arguments to find its files, which are in the prefix
-instead of where its packager intended. Its starter provides all of that, even if the env is not active;
-programs that start others, such as compilers, find starters too.
+Start scripts: a program may need the loader, or variables or arguments that point to its files, because they
+are in the prefix instead of where its packager intended. Its start script provides all of that, even if the
+env is not active. Programs that start other programs, such as compilers, also find these scripts.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ELF = b"\x7fELF"
 
 
 def write_wrappers(folder: Path, *, loader: Path, library_dirs: Sequence[Path]) -> tuple[Path, ...]:
-    """Write the executable wrappers into an existing `folder`; return their paths."""
+    """Write the executable wrappers into an existing `folder`, and return their paths."""
     words = {"LOADER": quote(str(loader)), "LIBRARIES": quote(":".join(map(str, library_dirs)))}
     words["IN_PLACE"] = _in_place(folder)
     return _write(folder, WRAPPERS, fill("rocm-exec.sh", words))
 
 
-def write_starters(
+def write_start_scripts(
     folder: Path,
     program: Program,
     path: Path,
@@ -47,24 +47,24 @@ def write_starters(
     loader: Path | None,
     library_dirs: Sequence[Path],
 ) -> tuple[Path, ...]:
-    """Write the executable starters for one program; return their paths.
+    """Write the executable start scripts of a program, and return their paths.
 
     Args:
-        folder: The destination; it exists, and contains the wrappers if there is a loader.
-        program: What it needs.
+        folder: The destination, which exists, and contains the wrappers if there is a loader.
+        program: The names, arguments, and variables of the program.
         path: The program.
-        tree: The folder with its unpacked packages.
+        tree: The folder with the unpacked packages of the program.
         loader: The prefix's own dynamic loader, if it has one.
         library_dirs: The set's library folders.
 
     Raises:
-        DataError: It has an invalid name.
+        DataError: The program has an invalid name.
     """
     names = program.names or (path.name,)
     for name in names:
         if fault := why_no_name(name):
             raise DataError(fault)
-    text = _starter(program, path, folder, tree=tree, loader=loader, library_dirs=library_dirs)
+    text = _start_script(program, path, folder, tree=tree, loader=loader, library_dirs=library_dirs)
     return _write(folder, names, text)
 
 
@@ -75,7 +75,7 @@ def _write(folder: Path, names: Sequence[str], text: str) -> tuple[Path, ...]:
     return tuple(folder / name for name in names)
 
 
-def _starter(
+def _start_script(
     program: Program,
     path: Path,
     folder: Path,
@@ -96,10 +96,10 @@ def _starter(
     if loader is None:
         lines.append(f'export LD_LIBRARY_PATH={libraries}"{more}"')
     elif not _is_elf(path):
-        # The system shell would not even start with the env's C library on LD_LIBRARY_PATH.
+        # With the env's C library on LD_LIBRARY_PATH, the system shell would not even start.
         start = f"exec {quote(str(folder / 'rocm-exec'))} {quote(str(path))}"
     else:
-        # If the program starts its own path again, that also runs this script.
+        # If the program starts itself again by its path, that also runs this script.
         by_loader = f'{quote(str(loader))} --library-path {libraries}"{more}" --argv0 "$0"'
         start = f"exec {by_loader} {quote(str(path))}"
     if program.not_before:
@@ -110,7 +110,7 @@ def _starter(
 
 
 def _in_place(folder: Path) -> str:
-    """Return the code that stops a script in a copy of the env, which would use the original's files."""
+    """Return code that stops a script in a copy of the env, which would use the files of the original."""
     made_for = folder.parent
     message = quote(f"rocenv: {copied(made_for.name, str(made_for))}")
     marker = f'"${{0%/*}}/../{"/".join(MARKER)}"'
