@@ -63,7 +63,7 @@ def libraries(release: Release, platform: str) -> dict[str, bytes]:
 
 
 def torch(release: Release, platform: str) -> dict[str, bytes]:
-    """Build torch's GPU library, which loads HIP and rocBLAS by name and has no search path for them."""
+    """Build torch's GPU library, which loads HIP and rocBLAS by name and has no RPATH for them."""
     if platform == LINUX:
         needs = ("libamdhip64.so.7", "librocblas.so.5")
         return {"lib/libtorch_hip.so": library("libtorch_hip.so", "torch_hip.c", 0, needs, "$ORIGIN")}
@@ -88,7 +88,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 @cache
 def library(name: str, source: str, hip: int = 0, needs: tuple[str, ...] = (), rpath: str = _RPATH) -> bytes:
-    """Compile a fake library with DT_RPATH; `needs` are the sonames of its dependencies."""
+    """Compile a fake library with DT_RPATH; `needs` contains the sonames of its dependencies."""
     folder = Path(_folder().name)
     stubs = [folder / soname for soname in needs]
     for stub in stubs:
@@ -112,7 +112,7 @@ def _stub(soname: str) -> bytes:
 
 
 def _renamed(content: bytes, placeholder: str, name: str) -> bytes:
-    """Rename a compiled library, because compiling one for each name takes too long."""
+    """Copy a compiled library under a new soname, because compiling one for each soname takes too long."""
     assert len(name) <= len(placeholder)
     return content.replace(placeholder.encode(), name.encode().ljust(len(placeholder), b"\0"))
 

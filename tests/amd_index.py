@@ -1,7 +1,7 @@
-"""AMD's ROCm wheel indices on loopback: URLs, redirects, pages and responses.
+"""AMD's ROCm wheel indexes on loopback: URLs, redirects, pages and responses.
 
-Each wheel is built on the first request for it, once per process. A page with hashes requires all its wheels
-to be built.
+Each wheel is built on the first request for it, once per process. A page with hashes requires all of its
+wheels to be built.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MAKING = threading.Lock()  # clients request several files at once, and those f
 
 
 class AmdIndex(Loopback):
-    """Serve the indices until the `with` block ends.
+    """Serve the indexes until the `with` block ends.
 
     Args:
         platforms: The wheels' platforms; Windows needs mingw.
@@ -90,7 +90,7 @@ class AmdIndex(Loopback):
 
     @property
     def mirrors(self) -> dict[str, str]:
-        """The `[mirrors]` section of config.toml that redirects AMD's URLs to this server."""
+        """Render a `[mirrors]` section for config.toml that redirects AMD's URLs to this server."""
         return {prefix: f"{self.url}/{base}/" for prefix, base in MIRRORS.items()}
 
     def write_mirrors(self, home: Path) -> None:
@@ -122,7 +122,7 @@ class AmdIndex(Loopback):
         self.offer(LEGACY, ((wheel.filename, partial(_same, wheel)) for wheel in wheels))
 
     def offer(self, base: str, files: Iterable[tuple[str, Maker]]) -> None:
-        """Add files to one of AMD's indices: one that redirects, a flat folder, or one page per project."""
+        """Add files to an AMD index: a redirecting one, a flat folder, or one with a page per project."""
         for name, maker in files:
             project = project_of(name)
             page = f"{base}{project}/"
@@ -137,7 +137,7 @@ class AmdIndex(Loopback):
                 self._add(base + name, maker, page, base)
 
     def offer_shipped(self, matrix: Matrix) -> None:
-        """Add everything that the rows list, as empty wheels."""
+        """Add an empty wheel for every file that the rows list."""
         for row in matrix.rocm_wheels:
             prefix = next(each for each in MIRRORS if row.index.startswith(each))
             release = (row.channel, row.version)
@@ -165,7 +165,7 @@ class AmdIndex(Loopback):
                     listed.remove(path)
 
     def drop_page(self, path: str) -> None:
-        """Serve `files` instead of a page."""
+        """Remove a page, so that the file in `files` is served at its path."""
         self._pages.pop(path, None)
 
     def content(self, path: str) -> bytes | None:

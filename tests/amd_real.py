@@ -1,7 +1,7 @@
 """Real ROCm from Debian's packages, repackaged in the layout of AMD's wheels.
 
-AMD's wheels run with an old C library, but Debian's ROCm needs a new one. The wheels include that C library
-in a folder that no library searches, so only programs started by its own loader use it.
+AMD's wheels work with an old C library, but Debian's ROCm needs a new one. These wheels bundle that C library
+in a folder that no RUNPATH contains, so only programs started by the bundled loader use it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ runtime = {{ hip = "{series}", rocblas = "5" }}
 
 
 def row(version: str, target: str, glibc: str) -> str:
-    """Render a profiles file with a row for the release that `wheels` builds."""
+    """Render a data file with a row for the release that `wheels` builds."""
     series = ".".join(version.split(".")[:2])
     filled = _ROW.format(
         version=version,
@@ -127,7 +127,7 @@ def _placed(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _soname(path: Path) -> str:
-    """Return the name under which the loader knows a library; "" for other files."""
+    """Return a library's soname, or "" for other files."""
     done = subprocess.run(
         ["patchelf", "--print-soname", str(path)], capture_output=True, text=True, timeout=120
     )

@@ -1,4 +1,4 @@
-"""The wheels in AMD's indices, built from the fakes in `shims/fakes`."""
+"""The wheels in AMD's indexes, built from the fakes in `shims/fakes`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TARGETS = ("gfx1100", "gfx1151", "gfx1201")
 EPOCH_S = 1_704_067_200
-_LARGE = bytes((1 << 20) + 1)  # large enough that envs share it, read-only, with uv's cache
+_LARGE = bytes((1 << 20) + 1)  # large enough for envs to share it, read-only, with uv's cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,9 @@ class Release:
     triton: str = ""
     targets: tuple[str, ...] = TARGETS
     families: tuple[tuple[str, str], ...] = ()  # target -> family of its AOTriton kernels
-    libraries: str = "rocm-sdk-libraries"  # "" = torch contains all of ROCm
-    local: str = ""  # local version of the torch builds; "" = as in AMD's indices
-    bare: bool = False  # build empty wheels, which is enough for a plan
+    libraries: str = "rocm-sdk-libraries"  # "" if torch contains all of ROCm
+    local: str = ""  # local version of the torch builds; "" for the one in AMD's indexes
+    bare: bool = False  # build empty wheels, which suffice for a plan
 
     @property
     def build(self) -> str:
@@ -63,7 +63,7 @@ class Release:
 
 _FAMILIES = (("gfx1100", "gfx110x"), ("gfx1151", "gfx115x"), ("gfx1201", "gfx12-0"))
 _FAMILIES_7 = (("gfx1100", "gfx11"), ("gfx1151", "gfx11"))
-# AMD's table defines the pairs of torch and ROCm. Triton versions that the table does not list are invented.
+# The pairs of torch and ROCm are AMD's. Triton versions that AMD's table does not list are made up.
 LEGACY = (
     Release(
         rocm="7.14.0", hip=71426190, rocm_of_torch="==7.14.0", torch=("2.12.0", "2.13.0"),
@@ -168,7 +168,7 @@ def core(release: Release, platform: str) -> Wheel:
 
 @cache
 def libraries(release: Release, platform: str) -> Wheel:
-    """Build the host part of the math libraries."""
+    """Build the host code of the math libraries."""
     if release.bare:
         return _wheel(release.libraries, release.rocm, f"py3-none-{platform}", {})
     binaries = amd_binaries.libraries(release, platform)
@@ -182,7 +182,7 @@ def libraries(release: Release, platform: str) -> Wheel:
 
 @cache
 def device(release: Release, target: str, platform: str) -> Wheel:
-    """Build the wheel of kernels for one target, which installs into the libraries' folder."""
+    """Build the wheel with one target's kernels, which are installed into the libraries' folder."""
     folder = "lib" if platform == LINUX else "bin"
     named = {
         **_kernels_of(release, target, folder),
@@ -222,7 +222,7 @@ def _all_kernels(release: Release, folder: str) -> dict[str, bytes]:
 
 @cache
 def devel(release: Release, platform: str) -> Wheel:
-    """Build headers and links to all of the runtime's files, in a tar that `rocm-sdk init` unpacks."""
+    """Build the wheel with headers and links to the runtime, in a tar that `rocm-sdk init` unpacks."""
     runtime = zipfile.ZipFile(io.BytesIO(core(release, platform).data)).namelist()
     runtime += zipfile.ZipFile(io.BytesIO(libraries(release, platform).data)).namelist()
     links = {}
@@ -267,7 +267,7 @@ def _tar(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
     return out.getvalue()
 
 
-# Building the sdist runs code from the index, so tests must allow it explicitly.
+# Building the sdist runs code from the index, so it fails unless a test allows it.
 _SETUP = """import importlib.util
 import os
 import sys
@@ -297,7 +297,7 @@ _BUILD = b'[build-system]\nrequires = ["setuptools>=70.2.0"]\nbuild-backend = "s
 
 
 def _pkg_info(release: Release) -> bytes:
-    """Render the sdist's metadata. Its requirements are marked as dynamic, so they are only a hint."""
+    """Render the sdist's metadata. Its requirements are dynamic, so they are only a hint."""
     extras = ["libraries", "devel", *(f"device-{target}" for target in release.targets)]
     lines = [
         *("Metadata-Version: 2.4", "Name: rocm", f"Version: {release.rocm}"),
@@ -306,14 +306,14 @@ def _pkg_info(release: Release) -> bytes:
     for extra in extras:
         lines.append(f"Provides-Extra: {extra}")
         lines.append(f'Requires-Dist: rocm-sdk-{extra}=={release.rocm}; extra == "{extra}"')
-    # If the names were lowercase, as setuptools writes them, uv would build nothing (astral-sh/uv#18667).
+    # With lowercase names, as setuptools writes them, uv would not build the sdist (astral-sh/uv#18667).
     lines += ["Dynamic: Provides-Extra", "Dynamic: Requires-Dist", ""]
     return "\n".join(lines).encode()
 
 
 @cache
 def sdist(release: Release) -> Wheel:
-    """Build the source archive of the `rocm` package: only its setup.py knows the requirements."""
+    """Build the sdist of the `rocm` package. Only its setup.py computes the requirements."""
     top = f"rocm-{release.rocm}"
     metadata = _pkg_info(release)
     package = _python("rocm_sdk") | {"_dist_info.py": _dist_info(release)}
@@ -367,7 +367,7 @@ def _torch_sources(release: Release, full: str) -> dict[str, bytes]:
 
 
 def _chain(release: Release, target: str, package: str) -> list[str]:
-    """The kernel wheels that an extra selects for the target and its family."""
+    """Return the kernel wheels that an extra selects for the target and its family."""
     families = [family for each, family in release.families if each == target]
     return [f"amd-{package}-device-{name}" for name in (target, *families)]
 
@@ -466,13 +466,13 @@ def _torch_files(release: Release, python: str, platform: str) -> Iterator[tuple
 def vision_files(
     release: Release, version: str, torch_version: str, python: str, platform: str
 ) -> Iterator[tuple[str, Maker]]:
-    """Yield a torchvision alone."""
+    """Yield the files of one torchvision."""
     name = f"torchvision-{version}+{release.build}-{python}-{python}-{platform}.whl"
     yield name, partial(vision, release, version, torch_version, python, platform)
 
 
 def pure_files(bootstrap: str = "0.1.0") -> Iterator[tuple[str, Maker]]:
-    """Yield the packages that the index mirrors from PyPI, and rocm-bootstrap."""
+    """Yield rocm-bootstrap and the packages that AMD's index mirrors from PyPI."""
     for name, (version, requires) in {**PURE, "rocm-bootstrap": (bootstrap, ())}.items():
         file_name = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
         yield file_name, partial(build_wheel, name, version, requires=requires)
@@ -493,7 +493,7 @@ def radeon_files(release: Release) -> Iterator[tuple[str, Maker]]:
 
 
 def shipped_files(row: RocmWheels, builds: Iterable[TorchSet]) -> Iterator[tuple[str, Maker]]:
-    """Yield the wheels that a plan for a row needs: ROCm, and PyTorch from the rows that belong to it."""
+    """Yield the wheels that a plan for a row needs: ROCm, and PyTorch from the rows for that release."""
     platform = LINUX if row.platform == "linux" else WINDOWS
     rocm = row.version
     if row.floating:

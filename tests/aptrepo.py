@@ -1,4 +1,4 @@
-"""A real apt repository in a folder, signed with a temporary key, which tests can change between requests."""
+"""A real apt repository in a folder, signed with a temporary key. Tests can change it between requests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Key:
 
 @cache
 def archive_key() -> Key:
-    """Create the archive's key, once per run."""
+    """Create the archive's key, once per test run."""
     return Key.new()
 
 
@@ -136,7 +136,7 @@ class Repo:
 
         Args:
             by_hash: Also serve the lists under their hashes, and keep older ones.
-            forms: The suffixes of the list files; "" = not compressed.
+            forms: The suffixes of the list files; "" for the uncompressed list.
             fields: Fields in the release file, which override the correct values (`Valid-Until`, `Date` ...).
             key: The key to sign with, instead of the repository's own.
         """

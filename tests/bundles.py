@@ -1,4 +1,4 @@
-"""Bundles with any content, made without rocenv."""
+"""Bundles with arbitrary content, created without rocenv."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def bundle_of(contents: Mapping[str, bytes], envs: Mapping[str, str]) -> bytes:
-    """Make a bundle with these members; `envs` maps names to the members with their locks."""
+    """Create a bundle with these members; `envs` maps env names to the members that contain their locks."""
     files = {
         name: {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
         for name, content in contents.items()

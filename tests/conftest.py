@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# An AMD user's settings and programs must not affect tests. Tests set what they need.
+# Remove an AMD user's settings and programs, which must not affect tests. Tests set what they need.
 SETTINGS = re.compile(
     r"(ROCM|HIP|HSA|HCC|AMD|GPU|MIOPEN|ROCBLAS|HIPBLASLT|TENSILE|TORCH|PYTORCH|CUDA|ZLUDA|TRITON)(_.*|$)"
     r"|ROCENV_(?!WRITE_GOLDEN).*|LD_LIBRARY_PATH|LD_PRELOAD|(OCL|OPENCL)_.*"
@@ -38,7 +38,7 @@ PROGRAMS = (
 
 
 def forget_the_machine() -> None:
-    """Remove GPU software's settings from the environment, and its programs from PATH."""
+    """Remove settings of GPU software from the environment, and its programs from PATH."""
     for name in [name for name in os.environ if SETTINGS.fullmatch(name)]:
         del os.environ[name]
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)

@@ -1,4 +1,4 @@
-"""Debian packages, built byte by byte because packaging tools do not write invalid ones."""
+"""Debian packages, built byte by byte because packaging tools cannot write invalid ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def tar(entries: Iterable[Entry]) -> bytes:
 
 
 def compress(data: bytes, how: Compression, *, block_bytes: int = 1 << 16) -> bytes:
-    """Compress data; `xz-blocks` makes independent blocks with stated sizes, as dpkg-deb does."""
+    """Compress data; `xz-blocks` writes independent blocks that state their sizes, as dpkg-deb does."""
     match how:
         case "xz":
             return lzma.compress(data, preset=0)
@@ -113,7 +113,7 @@ def deb(
         entries: Its file tree.
         control: The text of the control file.
         compression: The compression for the file tree.
-        block_bytes: The uncompressed size of each block, for `xz-blocks`.
+        block_bytes: The uncompressed block size for `xz-blocks`.
         data: The data member's bytes, instead of `entries`.
     """
     if data is None:

@@ -31,7 +31,7 @@ END
 """
 
 
-# A delay-load import table. Microsoft's linker writes one; GNU's does not.
+# A delay-load import table, which Microsoft's linker writes but GNU's cannot.
 # Source: learn.microsoft.com, "PE Format", Delay-Load Import Tables
 _DELAYED = """
 asm(".section .rdata\\n"
@@ -62,7 +62,7 @@ def dll(
         path: The file to write. Its folder must exist.
         needs: Existing DLLs that it imports.
         exports: The functions that it exports.
-        numbers: The numeric version, `5,7,1,0`; without this and `text`, the DLL has no version resource.
+        numbers: The numeric version, `5,7,1,0`; without it and `text`, the DLL has no version resource.
         text: The version as text.
         delayed: The name of a DLL that it loads on demand.
     """

@@ -1,9 +1,8 @@
 """Run the real program without starting Python: fork a process that has already imported it.
 
-`run(["list"], env=env)` does the same as `subprocess.run([sys.executable, "-m", "rocenv", "list"], env=env)`,
-but takes milliseconds. The child process has its own environment, working directory, streams and exit code.
-Tests for start-up and exit (signals, terminals, encodings, closed streams, concurrency) start the program
-itself.
+`run(["list"], env=env)` has the effect of `subprocess.run([sys.executable, "-m", "rocenv", "list"], env=env)`
+in milliseconds. The child process has its own environment, working directory, streams and exit code. Tests of
+startup and exit (signals, terminals, encodings, closed streams, concurrency) start the program itself.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ def run(
     Args:
         argv: The arguments of `rocenv`.
         env: Its whole environment.
-        cwd: Its working folder; None = the current one.
-        stdin: Its input; None = empty.
+        cwd: Its working folder; defaults to the current one.
+        stdin: Its input; defaults to none.
         timeout_s: The child and its children are killed after this time.
-        within: A command that runs its arguments, for example in a namespace. Calls with the same command
+        within: A command that runs its arguments, for example in a namespace. All calls with the same command
             share its environment.
         first: A shell script to run first.
     """
@@ -112,12 +111,12 @@ def run_text(argv: Sequence[str | bytes], **options: Any) -> subprocess.Complete
 
 
 def parent_pid() -> int:
-    """Return the ID of the process that forks all processes that `run` starts."""
+    """Return the ID of the process from which `run` forks all others."""
     return _server(()).pid
 
 
 class _Server:
-    """The process that forks. The first `run` starts it."""
+    """The process that forks children. The first `run` starts it."""
 
     def __init__(self, within: Sequence[str]) -> None:
         self._socket, theirs = socket.socketpair()
@@ -125,7 +124,7 @@ class _Server:
         self._process = subprocess.Popen(
             [*within, sys.executable, "-m", "tests.forked", str(theirs.fileno())],
             cwd=Path(__file__).parents[1],
-            # The first test's environment may select different data.
+            # Do not inherit the first test's environment, which may select different data.
             env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
             pass_fds=[theirs.fileno()],
         )
@@ -162,7 +161,7 @@ class _Server:
     def _answer(self, timeout_s: float | None) -> int:
         self._socket.settimeout(timeout_s)
         answer = self._socket.recv(_LENGTH.size, socket.MSG_WAITALL)
-        assert answer, "the forking process died"
+        assert answer, "the server process died"
         return int.from_bytes(answer, "big", signed=True)
 
 
@@ -233,7 +232,7 @@ def _main() -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit as Python does, but without destroying all objects, which would take longer than most commands."""
+    """Exit as Python does, but without destroying all objects, which takes longer than most commands."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Source: public build scripts that extract packages from the installers for 5.7 to 7.1
 PACKAGES = "Packages/Apps/ROCmSDKPackages"
-# The program part of a self-extracting archive itself contains the 7z signature, because it searches for it.
+# The program in a self-extracting archive contains the 7z signature, because it searches for that signature.
 _STUB = r'int main(void) { static volatile char s[] = "7z\xbc\xaf\x27\x1c"; return s[0] == 0; }'
 
 

@@ -1,4 +1,4 @@
-"""A real HTTP server on 127.0.0.1 that serves bytes or a folder and can misbehave on request."""
+"""A real HTTP server on 127.0.0.1 that serves bytes or a folder and can be told to misbehave."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ HTML = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """How a response deviates from a correct one; by default it does not."""
+    """The ways in which a response deviates from a correct one; none by default."""
 
-    status: int = 0  # answer with this status and a short message
+    status: int = 0  # respond with this status and a short message
     headers: Mapping[str, str] = field(
         default_factory=dict
     )  # added to the response, e.g. Retry-After or Location
     body: bytes | None = None  # serve this instead, with 200
     cut_after: int | None = None  # close the connection after this many bytes of the body
-    reset_after: int | None = None  # the same, but with a reset, as a failing router does
+    reset_after: int | None = None  # likewise, but with a TCP reset, as a failing router would
     stall_after: int | None = None  # stop sending after this many bytes, but keep the connection open
-    bytes_per_s: float = 0  # 0 = unlimited
+    bytes_per_s: float = 0  # 0 means unlimited
     block_bytes: int = BLOCK_BYTES  # the size of each write
     ignores_range: bool = False
-    shifts_range: int = 0  # answer 206, but start this many bytes too late
-    content_length: int | None = None  # send this Content-Length, which is wrong
-    states_length: bool = True  # False: omit Content-Length, and end the body by closing the connection
+    shifts_range: int = 0  # respond with 206, but start this many bytes too late
+    content_length: int | None = None  # send this Content-Length instead of the right one
+    states_length: bool = True  # if False, omit Content-Length and end the body by closing the connection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class Loopback:
         self.ranges = ranges
         self.most_bytes = most_bytes
         self.missing = missing
-        self.login = ""  # required NAME:PASSWORD; "" = none
+        self.login = ""  # required NAME:PASSWORD, or "" for none
         self.requests: list[Request] = []
         self._sent: dict[str, int] = {}
         self._faults: dict[str, list[Fault]] = {}
@@ -114,11 +114,11 @@ class Loopback:
         self._server.server_close()
 
     def fail(self, path: str, *faults: Fault) -> None:
-        """Answer the next requests for `path` with one of these faults each; later answers are correct."""
+        """Use one of these faults for each of the next requests for `path`; later responses are correct."""
         self._faults.setdefault(path, []).extend(faults)
 
     def always(self, path: str, fault: Fault) -> None:
-        """Answer every request for `path` with this fault; `*` = every path."""
+        """Use this fault for every request for `path`, or for every path if it is `*`."""
         self._always[path] = fault
 
     def content(self, path: str) -> bytes | None:
@@ -129,7 +129,7 @@ class Loopback:
         return found.read_bytes() if found and found.is_file() else None
 
     def seen(self, path: str) -> list[Request]:
-        """List the requests for `path`, in order."""
+        """Return the requests for `path`, in order."""
         return [request for request in self.requests if request.path == path]
 
     def sent_bytes(self, path: str) -> int:
@@ -154,7 +154,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing, because test clients are often killed or disconnect early."""
+        """Do not print a traceback, because test clients are often killed or disconnect early."""
 
 
 def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
@@ -163,7 +163,7 @@ def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # headers and body are separate writes
+    disable_nagle_algorithm = True  # because headers and body are written separately
     loopback: Loopback
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -278,12 +278,12 @@ def _range(asked: str, size: int) -> tuple[int, int]:
 
 def _validators(content: bytes) -> tuple[str, str]:
     digest = hashlib.sha256(content).hexdigest()
-    # Derived from the contents, so that the two change together.
+    # Both validators change with the contents.
     return f'"{digest[:16]}"', formatdate(1_500_000_000 + int(digest[:6], 16), usegmt=True)
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
-    """Wait until `condition()` is true; fail after `timeout_s`."""
+    """Wait until `condition()` is true; fail the test after `timeout_s`."""
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "timed out"

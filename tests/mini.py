@@ -1,7 +1,7 @@
-"""A small simulated world for the real `rocenv`: a machine, its mirror, and data with tiny sets.
+"""A simulated machine for the real `rocenv`, with a mirror and data about tiny sets.
 
-One channel has two sets. ROCm 5.7 runs with any C library. ROCm 6.4 claims to need a newer C library than any
-machine has and includes a copy of the local one.
+Its one channel has two sets. ROCm 5.7 works with any C library. ROCm 6.4 claims to need a newer C library
+than any machine has and includes a copy of the local one.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ reason = "the libraries of the env first"
 
 @dataclass
 class Mini:
-    """A simulated world in one folder; `env` is the environment of its processes."""
+    """A simulated machine in one folder; `env` is the environment of its processes."""
 
     root: Path
     server: Loopback
@@ -101,7 +101,7 @@ class Mini:
         Args:
             root: An empty folder.
             server: A running server for `root / "www"`; mirrors are below `/debian`.
-            libraries: Role (hip, hiprtc, rocblas) -> the library's bytes, instead of plain text.
+            libraries: Role (hip, hiprtc, rocblas) -> bytes of the library; defaults to plain text.
         """
         mini = cls(root, server, Repo(root / "www" / "debian"))
         mini._write_machine()
@@ -133,7 +133,7 @@ class Mini:
         return self.home / "envs" / name
 
     def command(self, *argv: str) -> list[str]:
-        """Build the command line of the real program."""
+        """Return a command line for the real program."""
         return [sys.executable, "-m", "rocenv", *argv]
 
     def run(self, *argv: str, timeout_s: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
@@ -141,14 +141,14 @@ class Mini:
         return forked.run_text(argv, env={**self.env, **env}, cwd=self.root, timeout_s=timeout_s)
 
     def create(self, name: str = "demo", *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Create an env with ROCm 5.7 or the release in argv, without verifying it; fail if `create` does."""
+        """Create an env with ROCm 5.7 or the release in argv without verifying it; fail if `create` fails."""
         options = argv if "--rocm" in argv else ("--rocm", "5.7", *argv)
         done = self.run("create", name, *options, "--no-verify", timeout_s=60, **env)
         assert done.returncode == 0, done.stderr
         return done
 
     def add_set(self, suffix: str, version: str, glibc: str, libraries: Mapping[str, bytes]) -> None:
-        """Add one set's packages to the repository; `publish` makes them available."""
+        """Add a set's packages to the repository; `publish` makes them available."""
         major = version.partition(".")[0]
 
         def library(role: str, name: str) -> list[Entry]:
@@ -201,7 +201,7 @@ class Mini:
 
 
 def write_profiles(folder: Path) -> None:
-    """Write the rows for both sets."""
+    """Write the data rows for both sets."""
     folder.mkdir()
     sets = "".join(
         _SET.format(version=version, suffix=suffix, major=version[0], row=_ROW, libraries=LIBRARIES)
@@ -211,13 +211,13 @@ def write_profiles(folder: Path) -> None:
 
 
 def add_row(folder: Path, suffix: str, version: str) -> None:
-    """Add another set's row."""
+    """Add a data row for another set."""
     row = _SET.format(version=version, suffix=suffix, major=version[0], row=_ROW, libraries=LIBRARIES)
     (folder / f"{suffix}-{version}.toml").write_text(f"schema = 1\n{row}")
 
 
 def c_library_files() -> list[Entry]:
-    """Read this Python's C library, as package entries."""
+    """Return the C library of this Python as package entries."""
     maps = Path("/proc/self/maps").read_text()
     match = re.search(r"(/\S+)/libc\.so\.6$", maps, re.MULTILINE)
     assert match is not None, "this Python does not use the GNU C library"

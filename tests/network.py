@@ -1,4 +1,4 @@
-"""Skip tests that this machine cannot run; in CI, they fail instead."""
+"""Skipping tests that cannot run on this machine. In CI, they fail instead."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 
 def cannot_run(reason: str) -> NoReturn:
-    """Skip the test; in CI, fail it."""
+    """Skip the test, or fail it in CI."""
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
 
 
 def require_network(reason: str) -> NoReturn:
-    """Like `cannot_run`, but because of the network; `reason` names the server."""
+    """Skip or fail the test because the network is unavailable; `reason` names the server."""
     cannot_run(f"needs the network: {reason}")

@@ -1,4 +1,4 @@
-"""The first lines of programs that tests write."""
+"""First lines for scripts that tests write."""
 
 from __future__ import annotations
 

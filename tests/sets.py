@@ -1,4 +1,4 @@
-"""A lock with ZLUDA, for tests that run without Windows."""
+"""A lock with ZLUDA for tests that run on any system."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TORCH_LIB = "venv/Lib/site-packages/torch/lib"
 
 
 def artifact(name: str, digit: str, kind: str = "archive") -> Artifact:
-    """Build an artifact that is never downloaded."""
+    """Build an artifact with made-up hashes, which tests never download."""
     return Artifact(
         kind=kind,  # type: ignore[arg-type]
         name=name,
@@ -33,7 +33,7 @@ def artifact(name: str, digit: str, kind: str = "archive") -> Artifact:
 
 
 def zluda_lock() -> Lock:
-    """Build a lock with all four kinds of component."""
+    """Build a lock with all four kinds of components."""
     parts = (
         Component(
             kind="rocm",

@@ -1,4 +1,4 @@
-"""rocenv's own data, read only once per process: reading takes half a second and tests never change it."""
+"""rocenv's own data, read only once per process, because that takes half a second."""
 
 from __future__ import annotations
 

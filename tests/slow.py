@@ -1,8 +1,8 @@
-"""Find the slow tests: those that start programs, threads or servers, and those that try random cases.
+"""Detection of slow tests: those that start programs, threads or servers, or try random cases.
 
-A hand-written list would soon be outdated. Instead, a test counts as slow if it mentions one of `STARTERS`,
-or if a fixture, function or class in `tests` that it uses does. Two marks override this: `slow` for tests
-that are slow for a different reason, and `quick` for tests that are worth the time.
+A handwritten list would soon be outdated. Instead, a test counts as slow if it mentions one of `STARTERS`, or
+if it uses a fixture, function or class in `tests` that does. Two marks override this: `slow` for tests that
+are slow for other reasons, and `quick` for tests that are worth the time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _starts_something(used: Any) -> bool:
 
 
 def _uses(thing: Any) -> Iterator[Any]:
-    """Yield the objects that a function mentions, or a class's members."""
+    """Yield the objects that a function mentions, or the members of a class."""
     if isinstance(thing, type):
         for member in vars(thing).values():
             yield getattr(member, "__func__", None) or getattr(member, "fget", None) or member

@@ -1,4 +1,4 @@
-"""Read and change sealed files, such as store manifests, without rocenv's checks."""
+"""Access to sealed files, such as store manifests, without rocenv's checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def manifest_in(place: Path) -> dict[str, Any]:
-    """Read the files that a store entry's manifest lists."""
+    """Return the files that a store entry's manifest lists."""
     found: dict[str, Any] = json.loads((place / "manifest.json").read_bytes().partition(b"\n")[2])["files"]
     return found
 

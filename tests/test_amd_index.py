@@ -1,4 +1,4 @@
-"""The fake AMD indices behave like the real ones with uv and pip."""
+"""The fake AMD indexes, which must behave like the real ones with uv and pip."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INSTALLED = (
         for part in ("core", "libraries", "devel", "device_gfx1100", "device_gfx1151")
     ),
 )
-# Metadata of `rocm`, for clients that do not build it.
+# Metadata of `rocm` for clients that do not build the sdist.
 _SAYS = """
 [[dependency-metadata]]
 name = "rocm"
@@ -114,7 +114,9 @@ def test_urls_redirect_and_link_as_they_do_on_amds_servers(index: AmdIndex) -> N
     assert (
         re.findall(r">torch-[^+]+\+rocm10\.2\.0a(\d+)", get(f"{nightly}rocm/whl-next/torch/")[2]) == dates[:1]
     )
-    assert "rocm-0.1.0-py3-none-any.whl" in get(f"{index.mirrors['pypi:']}rocm/")[2], "AMD's placeholder"
+    assert "rocm-0.1.0-py3-none-any.whl" in get(f"{index.mirrors['pypi:']}rocm/")[2], (
+        "AMD's placeholder on PyPI"
+    )
     for unknown in (f"{stable}rocm/whl-next/accelerate/", f"{legacy}rocm/whl-multi-arch/gfx1151/torch/"):
         assert get(unknown)[0] == 403
 

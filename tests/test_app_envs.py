@@ -1,4 +1,4 @@
-"""Envs for apps: their requirements and packages, and how their programs start."""
+"""Envs for apps: requirements, packages, and how their programs start."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ reason = "starters"
 
 @pytest.fixture
 def world(mini: Mini) -> Mini:
-    """The test world, with an app in its archive, at a path that shells must quote."""
+    """The simulated machine, with an app in its archive at a path that must be quoted in shells."""
     (mini.root / "profiles" / "zz.toml").write_text(
         PROFILE
-    )  # last, so that the env's scripts come first on PATH
+    )  # applied last, so that the env's scripts come first on PATH
     printenv, shell = (Path(shutil.which(name) or "").read_bytes() for name in ("printenv", "sh"))
     mini.repo.add(
         "painter",
@@ -129,7 +129,7 @@ def world(mini: Mini) -> Mini:
             file("./usr/lib/painter/brush", shell, mode=0o755),
             file("./usr/lib/painter/plugin.so", "a plugin\n"),
             file("./usr/share/painter/colours", "red\n"),
-            # It has the same name but is not executable.
+            # The file is named like the program but is not executable.
             file("./usr/bin/painter.1", "a page of the manual\n"),
             symlink("./usr/bin/painter-gone", "../lib/painter/not-there"),
             symlink("./usr/bin/painter-machine", "/etc/alternatives/painter"),
@@ -148,7 +148,7 @@ def prefix(world: Mini, name: str) -> Path:
 
 
 def told(done: subprocess.CompletedProcess[str]) -> str:
-    """The output without line breaks, because rocenv wraps notes."""
+    """Return the output without line breaks, because rocenv wraps notes."""
     return " ".join((done.stdout + done.stderr).split())
 
 
@@ -159,7 +159,7 @@ def plan(world: Mini, *argv: str) -> dict[str, Any]:
     return found
 
 
-# ---------------------------------------------------------------- what comes along
+# ---------------------------------------------------------------- dependencies
 
 
 def test_an_app_is_installed_with_its_dependencies(world: Mini) -> None:
@@ -178,8 +178,8 @@ def test_an_app_is_installed_with_its_dependencies(world: Mini) -> None:
 
 
 @pytest.mark.parametrize("rocm", ["5.7", "6.4"])
-def test_an_apps_programs_are_started_by_name(world: Mini, rocm: str) -> None:
-    """This works even if the set has its own C library and no env is active."""
+def test_the_programs_of_an_app_can_be_started_by_name(world: Mini, rocm: str) -> None:
+    """Even if the set has its own C library and no env is active."""
     world.create("art", "--rocm", rocm, "--app", "painter")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
     assert world.run("run", "art", "--", "painter", "PAINTER_HOME").stdout == f"{home}\n"
@@ -193,8 +193,8 @@ def test_an_apps_programs_are_started_by_name(world: Mini, rocm: str) -> None:
     assert there == {"painter", "painter-script", "brush", "brush-1"} | wrappers
 
 
-def test_scripts_in_the_set_run_in_the_systems_shell(world: Mini) -> None:
-    """With a different system's C library on LD_LIBRARY_PATH, that shell would not start."""
+def test_scripts_from_packages_run_in_the_systems_shell(world: Mini) -> None:
+    """That shell would not start with the C library of another system in LD_LIBRARY_PATH."""
     world.create("art", "--rocm", "6.4", "--app", "painter")
     starter = str(prefix(world, "art") / "bin" / "painter-script")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
@@ -223,7 +223,7 @@ def test_links_are_created_where_the_app_looks_for_files(world: Mini) -> None:
 
 
 def test_the_env_records_its_app(world: Mini) -> None:
-    """`show` displays it, and it survives locking, cloning, rebuilding from the lock, and renaming."""
+    """`show` displays the app, which survives locking, cloning, creating from the lock, and renaming."""
     world.create("art", "--app", "painter")
     assert "The Painter (painter)" in world.run("show", "art").stdout
     assert json.loads(world.run("show", "art", "--json").stdout)["app"] == "painter"
@@ -239,7 +239,7 @@ def test_the_env_records_its_app(world: Mini) -> None:
 
 
 def test_the_lock_of_an_env_without_an_app_uses_the_old_format(world: Mini) -> None:
-    """The lock has no app fields, so older versions of rocenv can read it."""
+    """Without app fields, so that older versions of rocenv can read it."""
     world.create("plain")
     text = world.run("lock", "plain").stdout
     assert "app" not in json.loads(text)["request"]
@@ -255,7 +255,7 @@ def test_packages_removed_from_the_channel_are_reported(world: Mini) -> None:
     assert "`easel`, required by the set itself, is not available" in told(done)
 
 
-def test_a_program_missing_from_the_packages_is_reported(world: Mini) -> None:
+def test_an_app_program_missing_from_the_packages_is_reported(world: Mini) -> None:
     profile = world.root / "profiles" / "zz.toml"
     profile.write_text(PROFILE.replace("usr/bin/painter*", "usr/bin/easel"))
     done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
@@ -265,7 +265,7 @@ def test_a_program_missing_from_the_packages_is_reported(world: Mini) -> None:
 
 
 @pytest.mark.parametrize("path", ["usr/bin/painter.1", "usr/bin/painter-gone", "usr/bin/painter-m*"])
-def test_a_program_that_is_not_executable_is_reported(world: Mini, path: str) -> None:
+def test_an_app_program_that_is_not_executable_is_reported(world: Mini, path: str) -> None:
     (world.root / "profiles" / "zz.toml").write_text(PROFILE.replace("usr/bin/painter*", path))
     done = world.run("create", "art", "--rocm", "6.4", "--app", "painter", "--no-verify")
     assert done.returncode == 1
@@ -291,16 +291,18 @@ def test_an_unusable_program_name_is_reported(world: Mini, path: str, said: str)
     assert said in told(done)
 
 
-# ---------------------------------------------------------------- what a user has to bring
+# ---------------------------------------------------------------- files that the user must provide
 
 
 def test_the_first_note_says_that_an_app_is_not_included(world: Mini) -> None:
-    """Users must learn this before they run `create`."""
+    """Users must know before they run `create`."""
     said = "Modern is not included: no channel has packages for it, so install it yourself"
     assert plan(world, "--rocm", "6.4", "--app", "modern")["notes"][0] == said
     shown = world.run("resolve", "--rocm", "6.4", "--app", "modern").stdout.splitlines()
     assert shown[1].strip("! ") == said
-    assert "!" not in world.run("resolve", "--app", "painter").stdout, "nothing is missing"
+    assert "!" not in world.run("resolve", "--app", "painter").stdout, (
+        "nothing is missing, so there is no note"
+    )
 
 
 OTHER_CHANNEL = f"""schema = 1
@@ -332,7 +334,7 @@ def add_channel(world: Mini) -> None:
 
 
 def test_the_suggested_command_includes_the_app(world: Mini) -> None:
-    """The command repeats the request, and rocenv has checked that it resolves."""
+    """The command repeats the request, and rocenv has resolved it."""
     add_channel(world)
     done = world.run("create", "my art", "--rocm", "5.7", "--app", "painter", "--dry-run")
     assert "channel mini has no packages for it, so install it yourself. Another" in told(done)
@@ -345,7 +347,7 @@ def test_the_suggested_command_includes_the_app(world: Mini) -> None:
     assert "install it yourself" not in again.stdout
 
 
-def test_the_plan_of_a_lock_also_notes_a_missing_app(world: Mini) -> None:
+def test_a_plan_from_a_lock_also_notes_a_missing_app(world: Mini) -> None:
     add_channel(world)
     world.create("art", "--rocm", "5.7", "--app", "painter")
     lock = world.root / "art.lock"
@@ -363,7 +365,7 @@ def test_an_unsuitable_channel_is_not_suggested(world: Mini) -> None:
 
 
 def test_a_note_lists_the_app_releases_that_a_set_supports(world: Mini) -> None:
-    """By default, the env is for the newest release; the note explains how to request older ones."""
+    """The env is for the newest app release, and the note explains how to get one for older releases."""
     found = plan(world, "--app", "render")
     assert found["components"][0]["version"] == "6.4.3"
     newest = "Render 5 needs ROCm >=6.3, so rocenv considers only that; `--rocm` overrides this"
@@ -380,10 +382,10 @@ def test_a_note_lists_the_app_releases_that_a_set_supports(world: Mini) -> None:
     assert not any("Render 5 works with" in text for text in own["notes"])
 
 
-# ---------------------------------------------------------------- what it needs
+# ---------------------------------------------------------------- requirements
 
 
-def test_an_apps_requirements_limit_what_the_user_left_open(world: Mini) -> None:
+def test_an_apps_requirements_apply_to_versions_that_the_user_does_not_specify(world: Mini) -> None:
     found = plan(world, "--app", "modern")
     assert found["components"][0]["version"] == "6.4.3"
     assert any("Modern 2 needs ROCm >=6" in text for text in found["notes"])
@@ -405,7 +407,7 @@ def test_an_apps_unmet_requirement_is_reported(world: Mini) -> None:
 
 def test_torch_is_requested_if_the_app_needs_it(world: Mini) -> None:
     done = world.run("resolve", "--app", "wise", "--json")
-    assert done.returncode == 1, "no torch is in this small matrix"
+    assert done.returncode == 1, "this small matrix contains no torch"
     said = json.loads(done.stdout)
     assert any("Wise needs torch" in text for text in said["hints"])
     without = plan(world, "--app", "wise", "--no-torch")
@@ -413,7 +415,7 @@ def test_torch_is_requested_if_the_app_needs_it(world: Mini) -> None:
     assert any("with `--no-torch`, it must include its own" in text for text in without["notes"])
 
 
-def test_an_app_is_found_in_any_case(world: Mini) -> None:
+def test_app_names_are_case_insensitive(world: Mini) -> None:
     assert plan(world, "--app", "WISE", "--no-torch") == plan(world, "--app", "wise", "--no-torch")
 
 
@@ -523,8 +525,8 @@ def test_values_from_a_lock_are_never_run_as_code(world: Mini) -> None:
     assert not (world.root / "evil").exists()
 
 
-def test_a_set_from_an_opt_in_channel_is_rebuilt_from_that_channel(world: Mini) -> None:
-    """If the lock's packages are no longer on the mirror, the closest set comes from the same channel."""
+def test_the_closest_set_for_a_lock_from_an_opt_in_channel_is_from_that_channel(world: Mini) -> None:
+    """Used if the mirror no longer has the packages in the lock."""
     add_channel(world)
     world.create("art", "--app", "painter", "--channel", "other")
     lock = world.root / "art.lock"
@@ -543,7 +545,7 @@ def test_a_set_from_an_opt_in_channel_is_rebuilt_from_that_channel(world: Mini) 
     assert "adds painter 3.1-2 from other" in told(world.run("resolve", *argv[3:]))
 
 
-def test_a_link_never_replaces_a_file(world: Mini) -> None:
+def test_a_link_from_a_lock_never_replaces_a_file(world: Mini) -> None:
     profile = world.root / "profiles" / "zz.toml"
     text = PROFILE.replace('"usr/lib/painter/*.so"', '"usr/share/painter/*"').replace(
         '{ "usr/bin" =', '{ "usr/lib/clash" ='

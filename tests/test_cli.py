@@ -1,4 +1,4 @@
-"""The command line as users and scripts see it: usage, exit codes, JSON."""
+"""The command line as seen by users and scripts: usage, exit codes, JSON."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def replace_in_pool(mini: Mini, name: str, version: str, **more: Any) -> None:
     mini.repo.publish()
 
 
-# `tests.forked` imports everything before a test runs, but a command must import what it needs.
+# Commands in new processes, because `tests.forked` imports everything and would hide a missing import.
 EACH_ALONE = """\
 import importlib, os, pkgutil, traceback
 import rocenv.cli, rocenv.commands
@@ -80,8 +80,8 @@ print(*failed)
 class TestUsage:
     @pytest.mark.quick
     @pytest.mark.parametrize("verb", ["", *cli.COMMANDS, *SUBCOMMANDS])
-    def test_help(self, tmp_path: Path, verb: str) -> None:
-        """Compare with `tests/ui`; ROCENV_WRITE_GOLDEN=1 updates the files."""
+    def test_help_of_each_command_matches_the_golden_file(self, tmp_path: Path, verb: str) -> None:
+        """The files are in `tests/ui`; ROCENV_WRITE_GOLDEN=1 updates them."""
         environ = {**os.environ, "COLUMNS": "100", "ROCENV_HOME": str(tmp_path / "home")}
         done = forked.run_text([*verb.split(), "--help"], env=environ)
         assert (done.returncode, done.stderr) == (0, "")
@@ -92,13 +92,13 @@ class TestUsage:
         assert done.stdout == golden.read_text()
         assert not (tmp_path / "home").exists(), "showing the help does not create files"
 
-    def test_every_command_imports_on_its_own(self) -> None:
+    def test_every_command_imports_what_it_needs(self) -> None:
         done = subprocess.run([sys.executable, "-c", EACH_ALONE], capture_output=True, text=True, check=True)
         assert not done.stdout.split(), done.stderr
 
     @pytest.mark.quick
     @pytest.mark.parametrize("option", ["--version", "-V"])
-    def test_version(self, mini: Mini, option: str) -> None:
+    def test_the_version_is_printed(self, mini: Mini, option: str) -> None:
         done = mini.run(option)
         assert (done.returncode, done.stdout) == (0, f"rocenv {rocenv.__version__}\n")
 
@@ -114,7 +114,7 @@ class TestUsage:
             (("rm", "none"), ("remove", "none")),
         ],
     )
-    def test_aliases(self, mini: Mini, argv: tuple[str, ...], same: tuple[str, ...]) -> None:
+    def test_aliases_of_commands_work(self, mini: Mini, argv: tuple[str, ...], same: tuple[str, ...]) -> None:
         done, other = mini.run(*argv), mini.run(*same)
         assert (done.returncode, done.stdout, done.stderr) == (other.returncode, other.stdout, other.stderr)
 
@@ -150,7 +150,9 @@ class TestUsage:
             (("list", "extra"), "extra"),
         ],
     )
-    def test_wrong_usage(self, mini: Mini, argv: tuple[str, ...], message: str) -> None:
+    def test_invalid_arguments_are_usage_errors(
+        self, mini: Mini, argv: tuple[str, ...], message: str
+    ) -> None:
         done = mini.run(*argv)
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
         assert message in done.stderr
@@ -162,21 +164,21 @@ class TestUsage:
         assert "Usage: rocenv" in done.stderr
 
     @pytest.mark.parametrize("verb", ["show", "run", "activate", "verify", "repair", "remove", "lock"])
-    def test_missing_env(self, mini: Mini, verb: str) -> None:
+    def test_a_missing_env_is_an_error(self, mini: Mini, verb: str) -> None:
         done = mini.run(verb, "no such", *(("--", "true") if verb == "run" else ()))
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
             "error: there is no env `no such`\n\nhint: create it: `rocenv create 'no such' --torch`\n"
         )
 
-    def test_no_colour_and_no_progress_without_a_terminal(self, mini: Mini) -> None:
+    def test_there_is_no_color_or_progress_without_a_terminal(self, mini: Mini) -> None:
         mini.create()
         for argv in (("list",), ("show", "demo"), ("verify", "demo", "--upto", "files"), ("gc",), ("nope",)):
             done = mini.run(*argv, FORCE_COLOR="")
             assert "\x1b" not in done.stdout + done.stderr
 
 
-def test_streams_keep_their_order_in_one_pipe(mini: Mini) -> None:
+def test_stdout_and_stderr_keep_their_order_in_one_pipe(mini: Mini) -> None:
     command = mini.command("create", "demo", "--rocm", "5.7", "--no-verify", "--json")
     done = subprocess.run(command, env=mini.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert 0 < done.stdout.index('"prefix"') < done.stdout.index("activate it")
@@ -260,7 +262,9 @@ class TestJson:
             (("create", "demo", "--from", "no.lock"), 1, "data-invalid"),
         ],
     )
-    def test_errors(self, mini: Mini, argv: tuple[str, ...], code: int, error: str) -> None:
+    def test_errors_are_printed_as_json(
+        self, mini: Mini, argv: tuple[str, ...], code: int, error: str
+    ) -> None:
         answer = document(mini, *argv, code=code)
         assert answer["error"] == error
         assert answer["message"]
@@ -272,7 +276,7 @@ class TestJson:
             (suggestion, *_) = answer["suggestions"]
             assert suggestion["components"] == [{"kind": "rocm", "version": "6.4.3"}]
             done = mini.run(*shlex.split(suggestion["command"])[1:])
-            assert done.returncode == 0, "the suggested command works"
+            assert done.returncode == 0, "the suggested command must work"
 
     def test_every_error_code_is_documented(self) -> None:
         root = Path(__file__).parents[1]
@@ -282,24 +286,24 @@ class TestJson:
         of_run = {
             "command-not-found",
             "command-not-executable",
-        }  # `run` prints no document
+        }  # `run` does not print a document
         assert len(codes) > 30
         assert codes - of_run <= documented
 
-    def test_the_explanation_of_a_conflict_is_short_and_has_sources(self, mini: Mini) -> None:
+    def test_the_explanation_of_conflicting_requirements_is_short_and_has_sources(self, mini: Mini) -> None:
         other = mini.run("resolve", "--rocm", "9").stderr
         assert "rocenv has no ROCm release that matches 9, only 6.4.3, 5.7.1" in other
-        assert "[tests/mini.py]" in other, "each fact has its source"
+        assert "[tests/mini.py]" in other, "each fact must have a source"
         unknown = mini.run("resolve", "--target", "gfx9999").stderr
         expected = "ROCm 6.4.3 from channel mini is not built for gfx9999; it is built for gfx1030, gfx1100"
         assert expected in unknown
 
-    def test_create_without_a_gpu_asks_for_a_target(self, mini: Mini) -> None:
+    def test_create_without_a_gpu_requires_a_target(self, mini: Mini) -> None:
         done = mini.run("create", "demo", "--rocm", "5.7", "--json", ROCENV_TARGET="")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-gpu")
         assert '--target "RX 9070 XT"' in done.stderr
 
-    def test_the_source_of_the_target_is_reported(self, mini: Mini) -> None:
+    def test_the_origin_of_the_target_is_reported(self, mini: Mini) -> None:
         assert "target gfx1100: set by ROCENV_TARGET" in mini.run("resolve", "--rocm", "5.7").stderr
 
 
@@ -321,7 +325,7 @@ class TestBugs:
         out, err = capsys.readouterr()
         assert out == ""
         assert "ZeroDivisionError: the cause" in err
-        assert "Traceback" not in err, "only the report contains the traceback"
+        assert "Traceback" not in err, "only the bug report contains the traceback"
         match = re.search(r"report it with `(.+)`", err)
         assert match is not None
         report = Path(match[1]).read_text()
@@ -347,7 +351,7 @@ class TestBugs:
 
 class TestCreate:
     @pytest.mark.quick
-    def test_printed_commands_work(self, mini: Mini) -> None:
+    def test_commands_printed_by_create_work(self, mini: Mini) -> None:
         done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
         assert (done.returncode, done.stdout) == (0, "")
         assert "rocm 5.7.1" in done.stderr
@@ -361,7 +365,7 @@ class TestCreate:
         assert match is not None
         assert mini.run(*shlex.split(match[1]), "hipconfig").stdout == "hipconfig of the env\n"
 
-    def test_an_existing_name_is_refused(self, mini: Mini) -> None:
+    def test_creating_an_env_with_an_existing_name_is_an_error(self, mini: Mini) -> None:
         mini.create()
         before = tree(mini.home / "envs")
         requests = len(mini.server.requests)
@@ -371,7 +375,7 @@ class TestCreate:
         assert tree(mini.home / "envs") == before
         assert len(mini.server.requests) == requests
 
-    def test_a_second_env_downloads_nothing_and_shares_every_file(self, mini: Mini) -> None:
+    def test_a_second_env_with_the_same_set_downloads_nothing_and_shares_every_file(self, mini: Mini) -> None:
         mini.create()
         requests = len(mini.server.requests)
         mini.create("second", ROCENV_OFFLINE="1")
@@ -379,7 +383,7 @@ class TestCreate:
         for name in (f"{LIBRARIES}/libamdhip64.so.5.7.1", "usr/bin/hipconfig"):
             assert os.path.samefile(*(mini.prefix(env) / "rocm" / name for env in ("demo", "second")))
 
-    def test_a_web_page_served_as_a_package_is_refused(self, mini: Mini) -> None:
+    def test_a_web_page_served_as_a_package_is_rejected(self, mini: Mini) -> None:
         path = pool_path(mini, "mini5-blas")
         mini.server.always(path, Fault(body=HTML))
         done = mini.run("create", "demo", "--rocm", "5.7", "--json")
@@ -390,7 +394,7 @@ class TestCreate:
         mini.server.always(path, Fault())
         mini.create()
 
-    def test_a_hostile_package_is_refused_and_reported(self, mini: Mini) -> None:
+    def test_a_hostile_package_is_rejected_and_reported(self, mini: Mini) -> None:
         mini.repo.remove("mini5-blas")
         mini.repo.add("mini5-blas", "5.7.1-1", [file("./../../evil", "x")])
         mini.repo.publish()
@@ -400,7 +404,7 @@ class TestCreate:
         assert not any(mini.root.rglob("evil"))
         assert not mini.prefix("demo").exists()
 
-    def test_conflicting_packages(self, mini: Mini) -> None:
+    def test_packages_with_conflicting_files_are_an_error(self, mini: Mini) -> None:
         mini.repo.remove("mini5-blas")
         mini.repo.add("mini5-blas", "5.7.1-1", [file("./usr/bin", "a file where the other has a folder")])
         mini.repo.publish()
@@ -425,15 +429,19 @@ class TestCreate:
         assert mini.run("verify", "demo", "--upto", "files").returncode == 0
 
     @pytest.mark.parametrize("change", ["gone", "replaced"])
-    def test_the_index_is_refreshed_once_if_the_mirror_changed(self, mini: Mini, change: str) -> None:
-        assert mini.run("resolve", "--rocm", "5.7").returncode == 0  # caches the index for a few hours
+    def test_a_cached_index_is_refreshed_once_if_the_mirror_has_changed(
+        self, mini: Mini, change: str
+    ) -> None:
+        assert (
+            mini.run("resolve", "--rocm", "5.7").returncode == 0
+        )  # caches the index, which is then fresh for a few hours
         replace_in_pool(mini, "mini5-blas", "5.7.1-9" if change == "gone" else "5.7.1-1")
         done = mini.create()
         assert done.stderr.count("the mirror has changed") == 1
         library = mini.prefix("demo") / "rocm" / LIBRARIES / "librocblas.so.5"
         assert library.read_text() == ("of 5.7.1-9" if change == "gone" else "of 5.7.1-1")
 
-    def test_an_inconsistent_mirror_is_an_error(self, mini: Mini) -> None:
+    def test_a_mirror_whose_packages_contradict_its_index_is_an_error(self, mini: Mini) -> None:
         right = mini.server.content(pool_path(mini, "mini5-blas"))
         assert right
         mini.server.always(pool_path(mini, "mini5-blas"), Fault(body=right[::-1]))
@@ -454,14 +462,14 @@ class TestLocks:
         assert mini.run("lock", "demo").stdout == lock.read_text()
         before = tree(mini.prefix("demo") / "rocm")
         shutil.rmtree(mini.home)
-        mini.repo.add("mini6-hip", "6.4.3-2", [])  # a newer package must not affect the result
+        mini.repo.add("mini6-hip", "6.4.3-2", [])  # a newer package, which must not affect the result
         mini.repo.publish()
         done = mini.run("create", "demo", "--from", str(lock), "--no-verify")
         assert done.returncode == 0, done.stderr
         assert tree(mini.prefix("demo") / "rocm") == before
         assert (mini.prefix("demo") / "rocenv.lock").read_text() == lock.read_text()
 
-    def test_a_removed_package_leads_to_the_closest_set(self, mini: Mini) -> None:
+    def test_the_closest_set_is_suggested_if_a_locked_package_was_removed(self, mini: Mini) -> None:
         mini.create()
         lock = mini.root / "demo.lock"
         assert mini.run("lock", "demo", "-o", str(lock)).returncode == 0
@@ -476,7 +484,7 @@ class TestLocks:
         assert command[:3] == ["rocenv", "create", "new"]
         assert mini.run(*command[1:], "--no-verify").returncode == 0
 
-    def test_a_removed_package_is_installed_from_the_cache(self, mini: Mini) -> None:
+    def test_a_locked_package_that_was_removed_is_installed_from_the_cache(self, mini: Mini) -> None:
         mini.create()
         lock = mini.prefix("demo") / "rocenv.lock"
         replace_in_pool(mini, "mini5-blas", "5.7.1-9")
@@ -484,7 +492,9 @@ class TestLocks:
         assert mini.run("clone", "demo", "third").returncode == 0
 
     @pytest.mark.parametrize("where", ["pipe", "link", "folder"])
-    def test_lock_writes_to_a_pipe_or_link_but_not_to_a_folder(self, mini: Mini, where: str) -> None:
+    def test_the_lock_command_writes_to_a_pipe_or_link_but_not_to_a_folder(
+        self, mini: Mini, where: str
+    ) -> None:
         mini.create()
         text = mini.run("lock", "demo").stdout
         place = mini.root / "place"
@@ -519,7 +529,9 @@ class TestRun:
         assert demo.run("run", "demo", "--", "sh", "-c", f"exit {code}").returncode == code
 
     @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
-    def test_run_passes_on_signals(self, demo: Mini, number: signal.Signals) -> None:
+    def test_run_ends_with_the_signal_that_killed_the_program(
+        self, demo: Mini, number: signal.Signals
+    ) -> None:
         assert demo.run("run", "demo", "--", "sh", "-c", f"kill -{number.value} $$").returncode == -number
 
     @pytest.mark.quick
@@ -543,14 +555,14 @@ class TestRun:
             done = mini.run("run", "demo", *separator, sys.executable, "-c", PRINT_ARGUMENTS, *argv)
             assert (done.returncode, done.stdout) == (0, f"{argv}\n"), done.stderr
 
-    def test_run_passes_on_streams(self, demo: Mini) -> None:
+    def test_run_connects_the_programs_streams(self, demo: Mini) -> None:
         data = bytes(range(256)) * 1000
         script = "cat; echo to stderr >&2"
         command = demo.command("run", "demo", "--", "sh", "-c", script)
         done = subprocess.run(command, env=demo.env, input=data, capture_output=True, timeout=30)
         assert (done.stdout, done.stderr) == (data, b"to stderr\n")
 
-    def test_run_ignores_the_same_signals_as_its_caller(self, demo: Mini) -> None:
+    def test_a_program_started_by_run_ignores_the_same_signals_as_the_caller(self, demo: Mini) -> None:
         # Python ignores SIGPIPE, and programs inherit ignored signals.
         mask = ["grep", "SigIgn", "/proc/self/status"]
         plain = subprocess.run(mask, capture_output=True, text=True, check=True, timeout=20).stdout
@@ -568,7 +580,7 @@ class TestRun:
         )
 
         def lines_of(text: str) -> set[str]:
-            own = ("PWD=", "OLDPWD=", "SHLVL=", "_=")  # of any shell
+            own = ("PWD=", "OLDPWD=", "SHLVL=", "_=")  # set by shells
             return {each for each in text.split("\0") if not each.startswith(own)}
 
         assert lines_of(run.stdout) == lines_of(shell.stdout)
@@ -577,7 +589,7 @@ class TestRun:
     def test_a_missing_rocm_tool_is_reported_with_the_command_that_adds_it(self, demo: Mini) -> None:
         lacking = demo.run("run", "demo", "--", "hipcc").stderr
         assert "no set for gfx1100 that contains `hipcc`" in lacking, (
-            "no set in this data has more with --dev"
+            "in this data, --dev adds nothing to any set"
         )
         data = demo.env.pop("ROCENV_PROFILES")
         done = demo.run("run", "demo", "--", "hipcc", "--version")
@@ -590,7 +602,7 @@ class TestRun:
         )
         assert command, done.stderr
         assert "--channel therock" in command[1] and "--rocm 1" in command[1] and "--dev" in command[1], (
-            "without these, `create` would fall back to another set like this one"
+            "without these options, `create` would fall back to a set like this one"
         )
         other = demo.run("run", "demo", "--", "nosuch", "--version").stderr
         assert "--dev" not in other
@@ -617,7 +629,7 @@ class TestRun:
         done = demo.run("run", "demo", "--", "./script", "a b")
         assert done.stdout == f"1 a b {demo.prefix('demo')}/rocm/usr\n", done.stderr
 
-    def test_incomplete_env(self, demo: Mini) -> None:
+    def test_running_a_program_in_an_incomplete_env_is_an_error(self, demo: Mini) -> None:
         (demo.prefix("demo") / ".rocenv" / "record.json").unlink()
         done = demo.run("run", "demo", "--", "true")
         assert done.returncode == 1
@@ -634,7 +646,7 @@ class TestActivate:
         assert (shell.returncode, shell.stdout) == (0, "hipconfig of the env\n"), shell.stderr
 
     @pytest.mark.quick
-    def test_the_shell_option_prints_the_script(self, demo: Mini) -> None:
+    def test_activate_with_the_shell_option_prints_the_script(self, demo: Mini) -> None:
         done = demo.run("activate", "demo", "--shell", "sh")
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == (demo.prefix("demo") / "activate").read_text()
@@ -652,7 +664,7 @@ class TestHousekeeping:
         assert demo.run("verify", "other", "--upto", "files").returncode == 0
         demo.create(ROCENV_OFFLINE="1")
 
-    def test_gc_keeps_a_moved_envs_packages(self, demo: Mini) -> None:
+    def test_gc_keeps_the_packages_of_a_moved_env(self, demo: Mini) -> None:
         demo.prefix("demo").rename(demo.prefix("moved"))
         assert document(demo, "gc", "-y")["packages"] == []
 
@@ -664,7 +676,7 @@ class TestHousekeeping:
         assert document(demo, "cache")["size_bytes"] == 0
         assert demo.run("verify", "demo", "--upto", "files").returncode == 0
 
-    def test_clone_omits_added_files(self, demo: Mini) -> None:
+    def test_clone_omits_files_that_the_user_added(self, demo: Mini) -> None:
         (demo.prefix("demo") / "mine.txt").write_text("x")
         assert demo.run("clone", "demo", "copy").returncode == 0
         assert not (demo.prefix("copy") / "mine.txt").exists()
@@ -682,7 +694,7 @@ class TestHousekeeping:
         assert document(mini, "resolve", "--no-torch", "--rocm", "6.4")["components"][0]["version"] == "6.4.3"
         assert document(mini, "resolve", code=1)["error"] == "resolution-impossible"
 
-    def test_config_set_get_and_unset_round_trip(self, mini: Mini) -> None:
+    def test_config_set_get_and_unset_work_together(self, mini: Mini) -> None:
         assert mini.run("config", "get", "defaults.rocm").returncode == 1
         assert mini.run("config", "set", "defaults.rocm", ">=6.1,<6.3").returncode == 0
         assert mini.run("config", "get", "defaults.rocm").stdout == ">=6.1,<6.3\n"
@@ -690,7 +702,7 @@ class TestHousekeeping:
         assert mini.run("config", "unset", "defaults.rocm").returncode == 0
         assert mini.run("config", "get", "defaults.rocm").returncode == 1
 
-    def test_list_shows_every_state(self, demo: Mini) -> None:
+    def test_list_shows_the_state_of_each_env(self, demo: Mini) -> None:
         (demo.prefix("half") / ".rocenv").mkdir(parents=True)
         (demo.prefix("theirs")).mkdir()
         (demo.prefix("theirs") / "x").write_text("x")
@@ -712,7 +724,7 @@ class TestHousekeeping:
         with contextlib.suppress(FileNotFoundError):
             (demo.prefix("demo") / ".rocenv" / "verified.json").unlink()
         (demo.prefix("demo") / ".rocenv" / "verified.json").mkdir()
-        (demo.root / "file").touch()  # instead of the folder for a user who cannot write to the env
+        (demo.root / "file").touch()  # replaces the folder for results of users who cannot write to the env
         done = demo.run("verify", "demo", "--upto", "files", XDG_STATE_HOME=str(demo.root / "file"))
         assert done.returncode == 0
         assert "could not save the result" in done.stderr

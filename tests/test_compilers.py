@@ -1,4 +1,4 @@
-"""Downloaded compilers: how rocenv selects one, creates its env, and writes its start script."""
+"""Downloaded compilers: selection, their envs, and start scripts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def row(name: str, version: str, *targets: str) -> str:
 
 @pytest.fixture
 def context(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Context:
-    """The miniature world with two compilers in its archive, used in this process."""
+    """The simulated machine, with two compilers in its archive, for use in this process."""
     rows = row("clang-3", "3.1", "gfx1030", "gfx1100") + row("clang-21", "21.1", "gfx1100")
     (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{rows}")
     for name, version in (("clang-3", "3.1.4-1"), ("clang-21", "21.1.8-13")):
@@ -73,7 +73,7 @@ def context(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Context:
 
 
 def install(context: Context, target: str = "gfx1100") -> tuple[Toolchain, list[str]]:
-    """Install the newest compiler for a target; return it and the lines that were reported."""
+    """Install the newest compiler for a target; return it and the reported lines."""
     lines: list[str] = []
     found = newest_for(target, context.matrix)
     assert found is not None
@@ -100,7 +100,7 @@ def test_a_compiler_is_downloaded_once_into_an_env_with_its_name(context: Contex
     assert not mini.server.requests, "an installed compiler does not need a network"
 
 
-def test_the_start_script_adds_the_rows_arguments(context: Context) -> None:
+def test_the_start_script_adds_the_arguments_from_the_data_row(context: Context) -> None:
     toolchain, _ = install(context)
     tree = Path(context.home.envs / "clang-21" / "rocm")
 
@@ -110,21 +110,23 @@ def test_the_start_script_adds_the_rows_arguments(context: Context) -> None:
 
     own = [f"-B{tree.parent}/bin", f"--sysroot={tree}"]
     assert started("-c", "a b.hip") == ["clang-21", *own, "-c", "a b.hip"]
-    assert started("-cc1", "x") == ["clang-21", "-cc1", "x"], "this is how clang invokes itself"
+    assert started("-cc1", "x") == ["clang-21", "-cc1", "x"], "clang starts itself in this way"
 
 
-def test_an_envs_compiler_is_found(context: Context, mini: Mini) -> None:
+def test_the_compiler_in_an_env_is_found(context: Context, mini: Mini) -> None:
     install(context)
     prefix = prefix_of(context.home, "clang-21")
     found = toolchain_of(prefix, "gfx1100:xnack-")
     assert found is not None
     assert found.env == "clang-21"
-    assert toolchain_of(prefix, "gfx1201") is None, "its device libraries do not support the target"
+    assert toolchain_of(prefix, "gfx1201") is None, (
+        "the device libraries of this compiler do not support the target"
+    )
     mini.create("plain")
     assert toolchain_of(prefix_of(context.home, "plain"), "gfx1100") is None
 
 
-def test_a_compilers_env_can_be_managed_like_any_other(context: Context, mini: Mini) -> None:
+def test_the_env_of_a_compiler_can_be_managed_like_any_other(context: Context, mini: Mini) -> None:
     install(context)
     assert "compiler 21.1.8" in mini.run("list").stdout
     shown = mini.run("show", "clang-21").stdout
@@ -135,7 +137,9 @@ def test_a_compilers_env_can_be_managed_like_any_other(context: Context, mini: M
     assert mini.run("repair", "clang-21").returncode == 0
     done = mini.run("verify", "clang-21", "--json")
     assert done.returncode == 0
-    assert [each["rung"] for each in json.loads(done.stdout)["rungs"]] == ["files"], "nothing to load"
+    assert [each["rung"] for each in json.loads(done.stdout)["rungs"]] == ["files"], (
+        "a compiler env has no libraries to load"
+    )
     assert done.stderr.strip() == "OK up to `files`"
     lock = mini.root / "c.lock"
     lock.write_text(mini.run("lock", "clang-21").stdout)
@@ -145,7 +149,7 @@ def test_a_compilers_env_can_be_managed_like_any_other(context: Context, mini: M
     assert mini.run("remove", "-y", "copied").returncode == 0
 
 
-def test_an_unrelated_env_with_that_name_is_not_used(context: Context, mini: Mini) -> None:
+def test_an_unrelated_env_with_the_name_of_a_compiler_is_not_used(context: Context, mini: Mini) -> None:
     mini.create("clang-21")
     with pytest.raises(RocenvError, match="does not contain that compiler") as caught:
         install(context)
@@ -158,7 +162,9 @@ def test_a_compiler_missing_from_its_channel_is_an_error(context: Context, mini:
         install(Context())
 
 
-def test_an_env_created_concurrently_is_used(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_env_created_concurrently_is_used(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def slow(name: str, lock: Lock, context: Context) -> Record:
         build(name, lock, context)
         return build(name, lock, context)

@@ -60,11 +60,11 @@ def test_every_kind_of_setting_is_read(file: Path) -> None:
     )
 
 
-def test_a_missing_file_means_no_settings(tmp_path: Path) -> None:
+def test_a_missing_settings_file_is_treated_as_empty(tmp_path: Path) -> None:
     assert config.load(tmp_path / "none" / "config.toml") == config.Config()
 
 
-def test_byte_order_marks_and_windows_line_endings_are_accepted(tmp_path: Path) -> None:
+def test_byte_order_marks_and_windows_line_ends_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(b'\xef\xbb\xbf[defaults]\r\nrocm = "5.7"\r\n')
     assert config.load(path).defaults == {"rocm": "5.7"}
@@ -90,7 +90,7 @@ def test_byte_order_marks_and_windows_line_endings_are_accepted(tmp_path: Path) 
         ("\n\nx = = 1", "line 3"),
     ],
 )
-def test_errors_show_the_file_and_key(tmp_path: Path, text: str, told: str) -> None:
+def test_errors_in_settings_show_the_file_and_key(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
     with pytest.raises(DataError) as caught:
@@ -99,7 +99,7 @@ def test_errors_show_the_file_and_key(tmp_path: Path, text: str, told: str) -> N
     assert str(path) in caught.value.message
 
 
-def test_the_error_explains_an_unquoted_version(tmp_path: Path) -> None:
+def test_the_error_for_an_unquoted_version_suggests_quotes(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("[defaults]\nrocm = 5.7\n")
     with pytest.raises(DataError) as caught:
@@ -107,7 +107,7 @@ def test_the_error_explains_an_unquoted_version(tmp_path: Path) -> None:
     assert '"5.7"' in caught.value.hints[0]
 
 
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+def test_a_settings_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="UTF-8"):
@@ -129,12 +129,12 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         ('"defaults" . "a\\tb"', ("defaults", "a\tb")),
     ],
 )
-def test_keys_are_parsed_as_users_type_them(key: str, parts: tuple[str, ...]) -> None:
+def test_typed_keys_are_parsed(key: str, parts: tuple[str, ...]) -> None:
     assert config.parse_key(key) == parts
 
 
 @pytest.mark.parametrize("key", ["", ".", "mirrors.", "a b", "a = 1\nb", 'mirrors."open', "a # b", '"a\nb"'])
-def test_an_invalid_key_is_an_error(key: str) -> None:
+def test_an_invalid_settings_key_is_an_error(key: str) -> None:
     with pytest.raises(DataError):
         config.parse_key(key)
 
@@ -160,20 +160,20 @@ def test_any_key_written_in_toml_is_read_back(parts: list[str]) -> None:
         ("https://mirror.example/", "https://mirror.example/"),
     ],
 )
-def test_values_are_parsed_as_users_type_them(text: str, value: object) -> None:
+def test_typed_values_are_parsed(text: str, value: object) -> None:
     read = config.parse_value(text)
     assert read == value
     assert type(read) is type(value)
 
 
-def test_a_broken_array_is_an_error() -> None:
+def test_a_malformed_array_is_an_error() -> None:
     with pytest.raises(DataError, match="not a valid TOML array"):
         config.parse_value('["a", ')
     with pytest.raises(DataError, match="not a valid TOML array"):
         config.parse_value("[1]\nother = 2")
 
 
-def test_edits_keep_comments_and_other_settings(file: Path) -> None:
+def test_changing_a_setting_keeps_comments_and_other_settings(file: Path) -> None:
     assign(file, "defaults.rocm", "6.1")
     assign(file, "mirrors.https://repo.radeon.com/", '["https://m.example/amd"]')
     assert unset(file, "mirrors.debian:")
@@ -195,7 +195,7 @@ def test_edits_keep_comments_and_other_settings(file: Path) -> None:
     )
 
 
-def test_lookup_returns_values_and_tables(file: Path) -> None:
+def test_looking_up_a_key_returns_values_and_tables(file: Path) -> None:
     assert lookup(file, "defaults.rocm") == "5.7"
     assert lookup(file, "mirrors.https://download.pytorch.org/whl") == "https://mirror.example/whl"
     assert lookup(file, "defaults") == {"rocm": "5.7", "offline": False}
@@ -206,7 +206,7 @@ def test_lookup_returns_values_and_tables(file: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [("mirors.x", "https://a/"), ("mirrors.https://a/", "b"), ("trusted.x", "1")]
 )
-def test_an_edit_that_would_break_the_file_is_refused(file: Path, key: str, value: str) -> None:
+def test_a_change_that_would_break_the_settings_file_is_rejected(file: Path, key: str, value: str) -> None:
     with pytest.raises(DataError):
         assign(file, key, value)
     assert file.read_text() == EXAMPLE
@@ -231,7 +231,7 @@ def test_the_first_setting_creates_the_folder_and_file(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["config.toml"]
 
 
-# Names with every character that must be quoted in TOML; tomlkit and our parser must agree.
+# Names with every character that must be quoted in TOML, on which tomlkit and rocenv's parser must agree.
 NAMES = st.text(string.printable + "äß漢", min_size=1, max_size=12)
 
 

@@ -1,4 +1,4 @@
-"""`scripts/diagnose-score` counts answers correctly, and its noise contains no failure."""
+"""`scripts/diagnose-score`: its counting, and its noise, which must not contain failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ sys.path.append(str(SCRIPT.parent))
 from benchmarks import diagnose as benchmark  # noqa: E402
 from diagnose_score import burying, noise, scoring  # noqa: E402
 
-# Facts that rules depend on. If the noise contained one, the right answer would change.
+# Facts that rules depend on. In the noise, they would change the right answer.
 MATTERS = {
     "gfx",
     "gpu",
@@ -76,14 +76,14 @@ def found_in(data: bytes) -> Diagnosis:
 class TestNoise:
     @pytest.mark.parametrize("seed", [1, 2])
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_noise_contains_no_failure(self, system: str, seed: int) -> None:
+    def test_noise_contains_no_failures(self, system: str, seed: int) -> None:
         text = "\n".join(noise.lines(30_000, seed, telling=True, system=system))
         found = found_in(text.encode())
         assert [(each.code, each.evidence[0].text) for each in found.findings] == []
         assert not MATTERS & set(found.facts)
 
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_distracting_noise_mentions_the_system_and_program_versions(self, system: str) -> None:
+    def test_distracting_noise_mentions_versions_of_the_system_and_programs(self, system: str) -> None:
         facts = found_in("\n".join(noise.lines(30_000, 1, telling=True, system=system)).encode()).facts
         assert facts["platform"] == (system,)
         apps = {"sdnext", "webui", "forge", "comfyui", "blender", "ollama", "llama.cpp", "pytorch", "pip"}
@@ -94,13 +94,13 @@ class TestNoise:
     def test_plain_noise_contains_no_facts(self) -> None:
         assert found_in("\n".join(noise.lines(30_000, 1)).encode()).facts == {}
 
-    def test_noise_uses_every_template_and_is_the_same_for_the_same_seed(self) -> None:
+    def test_noise_uses_every_template_and_is_reproducible_with_a_seed(self) -> None:
         lines = noise.lines(60_000, 5, telling=True)
         assert lines == noise.lines(60_000, 5, telling=True)
         assert lines[:1000] != noise.lines(1000, 6, telling=True)
         tables = (noise.PLAIN, *noise.TELLING.values())
         templates = {each for table in tables for rows in table.values() for each in rows}
-        # A template was used if its longest constant part occurs.
+        # A template was used if its longest constant part is in the text.
         text = "\n".join(lines)
         missing = [each for each in templates - {""} if max(parts_of(each), key=len) not in text]
         assert missing == []
@@ -118,11 +118,11 @@ def parts_of(template: str) -> list[str]:
 
 class TestBurying:
     @pytest.mark.parametrize("way", burying.WAYS)
-    def test_the_cause_is_found_in_a_buried_log(self, way: str) -> None:
+    def test_the_cause_is_found_in_a_log_buried_in_noise(self, way: str) -> None:
         found = found_in(burying.WAYS[way](burying.Noise(3000, seed=1), DENIED))
         assert [each.code for each in found.findings][:1] == ["kfd-permission-denied"]
 
-    def test_lines_stay_intact_and_in_order(self) -> None:
+    def test_the_lines_of_a_log_stay_intact_and_in_order_in_noise(self) -> None:
         noise = burying.Noise(3000, seed=1)
         log = "\n".join(f"line {number} of a log" for number in range(40))
         for way in ("block", "scattered"):
@@ -130,7 +130,7 @@ class TestBurying:
             at = [buried.index(line) for line in log.split("\n")]
             assert at == sorted(at)
         gaps = [after - before for before, after in pairwise(at)]
-        assert set(gaps) == {1, 2, 3, 4, 5, 6}  # the scattered ones
+        assert set(gaps) == {1, 2, 3, 4, 5, 6}  # the gaps between scattered lines
 
     @pytest.mark.parametrize(
         ("log", "system"),
@@ -143,11 +143,11 @@ class TestBurying:
         ],
     )
     @pytest.mark.parametrize("way", ["block", "scattered", "colored", "powershell"])
-    def test_the_noise_matches_the_logs_system(self, way: str, log: str, system: str) -> None:
+    def test_the_noise_matches_the_operating_system_of_the_log(self, way: str, log: str, system: str) -> None:
         buried = getattr(burying.Noise(4000, seed=1), way)(log)
         assert found_in(buried).facts["platform"] == (system,)
 
-    def test_each_way_to_bury_a_log_has_its_format(self) -> None:
+    def test_each_kind_of_noise_has_its_log_format(self) -> None:
         noise = burying.Noise(100, seed=1)
         assert gzip.decompress(noise.packed(DENIED)) == noise.block(DENIED)
         assert noise.powershell(DENIED).decode("utf-16").split("\r\n")[50] == DENIED.split("\n")[0]
@@ -170,9 +170,9 @@ class TestCounting:
         assert figures["first, accepted"] == (2, 4)
         assert figures["among"] == (2, 4)
         assert figures["among, accepted"] == (3, 4)
-        assert figures["precision"] == (3, 4)  # c is wrong
+        assert figures["precision"] == (3, 4)  # the answer for c is wrong
 
-    def test_a_finding_in_a_log_without_a_cause_is_wrong(self) -> None:
+    def test_a_finding_in_a_log_without_a_cause_counts_as_wrong(self) -> None:
         rows = [answered("none"), answered("none", "a"), answered("none", "b", also=("b",))]
         figures = {name: (each.part, each.of) for name, each in scoring.shares(rows).items()}
         assert figures["silent"] == (1, 3)
@@ -180,7 +180,7 @@ class TestCounting:
         assert figures["precision"] == (1, 2)
         assert figures["first"] == (0, 0)
 
-    def test_in_a_similar_log_only_the_labelled_cause_is_wrong(self) -> None:
+    def test_only_the_labeled_cause_counts_as_wrong_in_a_similar_log(self) -> None:
         rows = [answered("", "b", wrong="a"), answered("", "b", "a", wrong="a")]
         assert str(scoring.shares(rows)["silent, accepted"]) == "1/2 50.0 % !"
         assert scoring.confusion(rows) == []
@@ -191,7 +191,7 @@ class TestCounting:
         assert str(figures["first"]) == "0/1 0.0 % !"
         assert "first" not in scoring.JUDGED
 
-    def test_confusion_counts_wrong_first_findings(self) -> None:
+    def test_the_confusion_matrix_counts_wrong_first_findings(self) -> None:
         rows = [answered("a", "a"), answered("a", "b"), answered("a", "b", "a"), answered("c")]
         confused = [(count, right, found) for count, right, found, _ in scoring.confusion(rows)]
         assert confused == [(2, "a", "b"), (1, "c", "none")]
@@ -234,7 +234,7 @@ class TestCommand:
         assert "wrong-1: vram-oom; found: kfd-permission-denied" in output
         assert "right-1" not in output
 
-    def test_accepted_answers_decide_the_exit_code(
+    def test_accepted_answers_determine_the_exit_code(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         cases = self.write(
@@ -248,7 +248,7 @@ class TestCommand:
             "1/1 100.0 %"
         ]
 
-    def test_json_contains_the_figures_for_each_way(
+    def test_json_contains_the_figures_for_each_kind_of_noise(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         cases = self.write(tmp_path / "mine.jsonl", ("right-1", "kfd-permission-denied", DENIED))
@@ -283,7 +283,7 @@ class TestReadCases:
 
 @pytest.mark.slow
 class TestBenchmarkInputs:
-    def test_the_additional_rules_load_and_find_nothing(self, tmp_path: Path) -> None:
+    def test_the_additional_benchmark_rules_load_and_find_nothing(self, tmp_path: Path) -> None:
         rules = benchmark.copy_profiles(tmp_path / "profiles")
         more = load(tmp_path / "profiles")
         assert rules == len(matrix().rule) > 30

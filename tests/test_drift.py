@@ -1,4 +1,4 @@
-"""`scripts/check-matrix-drift` finds removed, new and changed items on realistic pages."""
+"""`scripts/check-matrix-drift` on realistic pages with removed, new and changed items."""
 
 from __future__ import annotations
 
@@ -179,22 +179,22 @@ url = "https://github.com/else/packs/raw/main/old%20one.7z"
 
 
 def listing(*names: str) -> bytes:
-    """Build a listing as Apache and wheel indices do, with links for sorting and to the parent folder."""
+    """Build a listing as on Apache and wheel indexes, with links for sorting and to the parent folder."""
     rows = "".join(f'<a href="{name.replace("+", "%2B")}">{name}</a><br>\n' for name in names)
     return f'<html><body><a href="?C=N;O=D">Name</a><a href="../">Parent</a>\n{rows}</body></html>'.encode()
 
 
 def release(tag: str, published: str, **assets: str) -> dict[str, Any]:
-    """Build a release as GitHub's API returns it; `assets` maps names to sha256."""
+    """Build a release as returned by the GitHub API; `assets` maps names to sha256."""
     digests = [(name, sha256 and f"sha256:{sha256}") for name, sha256 in assets.items()]
     rows = [{"name": name, "size": 1, "digest": digest or None} for name, digest in digests]
     return {"tag_name": tag, "published_at": published, "draft": False, "assets": rows}
 
 
 def world(hash_: str = HASH) -> dict[str, bytes]:
-    """Build pages that match all rows."""
+    """Build pages that match the data rows."""
     zluda = {"zluda-3-windows.zip": hash_, "zluda-3-extra.zip": "", "zluda-3-linux.tar.gz": ""}
-    old = release("v2", "2023-01-01T00:00:00Z", **{"zluda-2-windows.zip": ""})  # omitted on purpose
+    old = release("v2", "2023-01-01T00:00:00Z", **{"zluda-2-windows.zip": ""})  # no row lists it
     packs = [
         release("v0.6.4.2", "2025-06-01T00:00:00Z"),
         release("v0.6.2.4", "2024-11-01T00:00:00Z", **{"gfx1031 for 6.2.4.7z": hash_}),
@@ -242,14 +242,14 @@ def world(hash_: str = HASH) -> dict[str, bytes]:
 
 @pytest.fixture
 def place(mini: Mini) -> Mini:
-    """The mini world, whose server also replaces every host in the rows."""
+    """The simulated machine, whose server also replaces every host in the rows."""
     key = Key.new("maker")
     text = PROFILES.format(server=mini.server.url, known=KNOWN, hash=HASH, fingerprint=key.fingerprint)
     (mini.root / "profiles" / "world.toml").write_text(text)
     mini.server.files |= {**world(), "/maker.key": key.armoured}
     mini.home.mkdir()
     (mini.home / "config.toml").write_text(f'[mirrors]\n"{GITHUB}" = "{mini.server.url}/github/"\n')
-    # If a mirror lacks a file, rocenv gets it from the original server, which tests must not contact.
+    # If a mirror lacks a file, rocenv requests it from the original server, which tests must not contact.
     mini.env |= {"https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}
     return mini
 
@@ -279,18 +279,18 @@ def check(place: Mini, *options: str, **env: str) -> tuple[int, dict[str, Any]]:
 
 
 def found(place: Mini, *options: str) -> set[tuple[str, str, str]]:
-    """Run the script; return (kind, place, what). Fail if it could not reach a page."""
+    """Run the script; return (kind, place, what). Fail the test if a page was unreachable."""
     code, document = check(place, *options)
     assert document["not_reached"] == []
     assert code == (1 if document["drift"] else 0)
     return {(drift["kind"], drift["place"], drift["what"]) for drift in document["drift"]}
 
 
-def test_matching_pages_have_no_drift(place: Mini) -> None:
+def test_pages_that_match_the_rows_cause_no_drift(place: Mini) -> None:
     assert found(place) == set()
 
 
-def test_changed_torch_wheels_are_drift(place: Mini) -> None:
+def test_changed_torch_wheels_are_reported_as_drift(place: Mini) -> None:
     place.server.files["/whl/rocm6.2/torch/"] = listing(
         f"/whl/rocm6.2/torch-2.5.1+rocm6.2-cp311-cp311-linux_x86_64.whl#sha256={OTHER}",
         "/whl/rocm6.2/torch-2.5.1+rocm6.2-cp313-cp313-linux_x86_64.whl",
@@ -318,7 +318,7 @@ def test_changed_torch_wheels_are_drift(place: Mini) -> None:
     }
 
 
-def test_new_and_removed_amd_releases_are_drift(place: Mini) -> None:
+def test_new_and_removed_amd_releases_are_reported_as_drift(place: Mini) -> None:
     del place.server.files["/apt/6.1/dists/jammy/InRelease"]
     place.server.files |= {
         "/apt/": listing("5.7.1/", "6.2/", "6.2.4/", "7.0/"),
@@ -337,7 +337,7 @@ def test_new_and_removed_amd_releases_are_drift(place: Mini) -> None:
     }
 
 
-def test_a_changed_key_is_drift(place: Mini) -> None:
+def test_a_changed_signing_key_is_reported_as_drift(place: Mini) -> None:
     other = Key.new("somebody else")
     place.server.files["/maker.key"] = other.armoured
     ((kind, _, what),) = found(place, "--only", "radeon")
@@ -346,7 +346,7 @@ def test_a_changed_key_is_drift(place: Mini) -> None:
     assert what != other.fingerprint
 
 
-def test_changed_distribution_packages_are_drift(place: Mini) -> None:
+def test_changed_distribution_packages_are_reported_as_drift(place: Mini) -> None:
     profile = place.root / "profiles" / "mini.toml"
     profile.write_text(
         profile.read_text().replace('source = "tests/mini.py"', 'source = "mini5-blas 5.7.1-1"')
@@ -366,7 +366,7 @@ def test_changed_distribution_packages_are_drift(place: Mini) -> None:
     assert any(kind == "gone" and "mini6-blas" in what for kind, _, what in drift)
 
 
-def test_changed_github_releases_are_drift(place: Mini) -> None:
+def test_changed_github_releases_are_reported_as_drift(place: Mini) -> None:
     files = place.server.files
     changed = {"zluda-3-windows.zip": OTHER, "zluda-3-linux.tar.gz": "", "zluda-3-linux-arm.tar.gz": ""}
     later = release("v4", "2024-12-20T00:00:00Z", **{"zluda-4-windows.zip": ""})
@@ -392,7 +392,7 @@ def test_changed_github_releases_are_drift(place: Mini) -> None:
     }
 
 
-def test_changed_rocm_wheels_are_drift(place: Mini) -> None:
+def test_changed_rocm_wheels_are_reported_as_drift(place: Mini) -> None:
     place.server.files["/wheels/torch/"] = listing("torch-2.9.1+rocm7.15.0-cp312-cp312-linux_x86_64.whl")
     place.server.files["/wheels/rocm/"] = listing("rocm-7.15.0.tar.gz")
     del place.server.files["/tarballs/"]

@@ -68,7 +68,7 @@ def artifact(url: str, data: bytes = DATA, name: str = "demo") -> Artifact:
 def fetch(
     wanted: Artifact, cache: Path, network: Network | None = None, notes: io.StringIO | None = None
 ) -> Path:
-    """Fetch one artifact and return its file; check that no other files remain next to it."""
+    """Fetch one artifact and return its file; assert that no other files remain next to it."""
     progress = Progress(stream=notes or io.StringIO())
     network = network or Network(pause_s=0.01, read_timeout_s=5)
     ((got, file),) = fetch_all([wanted], cache, network, progress)
@@ -115,7 +115,7 @@ def test_a_cached_file_of_the_wrong_size_is_fetched_again(server: Loopback, cach
     fetch(wanted, cache)
 
 
-def test_a_repeated_artifact_is_fetched_once(server: Loopback, cache: Path) -> None:
+def test_an_artifact_that_is_listed_twice_is_fetched_once(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     found = list(fetch_all([wanted, wanted], cache, Network(), Progress(stream=io.StringIO())))
     assert found == [(wanted, cache / wanted.sha256)] * 2
@@ -132,7 +132,7 @@ def test_offline_mode_lists_the_missing_artifacts(server: Loopback, cache: Path)
 # ---------------------------------------------------------------- resuming
 
 
-def test_broken_downloads_resume_where_they_broke(server: Loopback, cache: Path) -> None:
+def test_interrupted_downloads_resume_where_they_stopped(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(cut_after=400_000), Fault(cut_after=300_000))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert [request.first_byte for request in server.requests] == [0, 400_000, 700_000]
@@ -149,7 +149,7 @@ def test_broken_downloads_resume_where_they_broke(server: Loopback, cache: Path)
         (Fault(cut_after=10_000), 134),
     ],
 )
-def test_many_interruptions_with_progress_are_tolerated(
+def test_many_interruptions_are_tolerated_if_each_attempt_makes_progress(
     server: Loopback, cache: Path, fault: Fault, most: int
 ) -> None:
     server.always("/demo.deb", fault)
@@ -164,7 +164,7 @@ def test_bytes_received_before_a_reset_are_kept(server: Loopback, cache: Path) -
     assert [request.first_byte for request in server.requests] == [0, 100_000]
 
 
-def test_pauses_stay_short_over_thousands_of_short_connections() -> None:
+def test_pauses_stay_short_over_thousands_of_short_lived_connections() -> None:
     network = Network()
     broke = TransientError("x", code="x")
     pauses = [network.pause_before(2, broke, advanced=True) for _ in range(10_000)]
@@ -174,7 +174,7 @@ def test_pauses_stay_short_over_thousands_of_short_connections() -> None:
 
 
 @given(parts=st.lists(st.integers(1, 5000), max_size=30))
-def test_random_interruptions_with_progress_are_tolerated(parts: list[int]) -> None:
+def test_random_interruptions_are_tolerated_if_each_attempt_makes_progress(parts: list[int]) -> None:
     position, left = 0, [*parts, 0]
 
     def attempt() -> None:
@@ -188,7 +188,7 @@ def test_random_interruptions_with_progress_are_tolerated(parts: list[int]) -> N
     assert position == sum(parts)
 
 
-def test_a_slow_download_fails_but_keeps_its_bytes(server: Loopback, cache: Path) -> None:
+def test_a_slow_download_fails_but_keeps_the_received_bytes(server: Loopback, cache: Path) -> None:
     server.always("/demo.deb", Fault(bytes_per_s=20, block_bytes=1))
     wanted = artifact(f"{server.url}/demo.deb")
     begin = time.monotonic()
@@ -212,23 +212,21 @@ def test_a_short_body_without_content_length_is_resumed(server: Loopback, cache:
     assert [request.first_byte for request in server.requests] == [0, 100_000]
 
 
-def test_a_server_that_ignores_ranges_is_read_from_the_start(server: Loopback, cache: Path) -> None:
+def test_a_download_restarts_if_the_server_ignores_ranges(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(cut_after=400_000))
     server.always("/demo.deb", Fault(ignores_range=True))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert server.sent_bytes("/demo.deb") == 400_000 + len(DATA)
 
 
-def test_a_server_that_sends_a_different_range_is_read_from_the_start(server: Loopback, cache: Path) -> None:
+def test_a_download_restarts_if_the_server_sends_a_different_range(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(cut_after=400_000), Fault(shifts_range=1000))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert [request.status for request in server.requests] == [200, 206, 200]
 
 
 @pytest.mark.parametrize("validators", [True, False])
-def test_a_file_that_changed_between_two_attempts_is_read_from_the_start(
-    cache: Path, validators: bool
-) -> None:
+def test_a_download_restarts_if_the_file_changed_between_two_attempts(cache: Path, validators: bool) -> None:
     old = bytes(len(DATA))
     with Loopback({"/demo.deb": old}, validators=validators) as server:
         wanted = artifact(f"{server.url}/demo.deb")
@@ -238,7 +236,7 @@ def test_a_file_that_changed_between_two_attempts_is_read_from_the_start(
         notes = io.StringIO()
         fetch(wanted, cache, notes=notes)
         statuses = [request.status for request in server.requests[TRIES:]]
-    # With a validator, the server reports the change at once; without one, only the hash reveals it.
+    # With a validator, the server reports the change immediately; without one, only the hash reveals it.
     assert statuses == ([200] if validators else [206, 200])
     assert ("do not match" in notes.getvalue()) is not validators
 
@@ -252,7 +250,9 @@ def test_a_weak_validator_is_not_used_for_a_range(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("note", [b"", b"not json", b"[]", b'{"url": 1}', None])
-def test_a_lost_validator_does_not_discard_bytes(server: Loopback, cache: Path, note: bytes | None) -> None:
+def test_a_lost_validator_does_not_discard_received_bytes(
+    server: Loopback, cache: Path, note: bytes | None
+) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     cache.mkdir(parents=True)
     (cache / f"{wanted.sha256}.part").write_bytes(DATA[:400_000])
@@ -271,7 +271,7 @@ def test_a_lost_validator_does_not_discard_bytes(server: Loopback, cache: Path, 
         (b"x" * 1000, len(DATA) - 1000 + len(DATA)),
     ],
 )
-def test_leftovers_of_an_earlier_process_are_handled(
+def test_leftovers_of_an_earlier_process_are_resumed_or_discarded(
     server: Loopback, cache: Path, left: bytes, fetched: int
 ) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
@@ -298,7 +298,7 @@ def test_a_second_mirror_resumes_where_the_first_failed(server: Loopback, cache:
 # ---------------------------------------------------------------- wrong bytes
 
 
-def test_wrong_bytes_are_reported_and_discarded(server: Loopback, cache: Path) -> None:
+def test_a_file_with_the_wrong_bytes_is_reported_and_discarded(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     other = bytes(len(DATA))
     server.files["/demo.deb"] = other
@@ -369,7 +369,7 @@ def test_a_server_can_send_a_smaller_range_than_requested(cache: Path) -> None:
 @pytest.mark.parametrize(
     "fault", [Fault(body=HTML), Fault(body=HTML, states_length=False), Fault(body=b"\xef\xbb\xbf \n<HTML>")]
 )
-def test_a_web_page_instead_of_a_package_is_recognised(server: Loopback, cache: Path, fault: Fault) -> None:
+def test_a_web_page_instead_of_a_package_is_recognized(server: Loopback, cache: Path, fault: Fault) -> None:
     server.always("/demo.deb", fault)
     error = failure(artifact(f"{server.url}/demo.deb"), cache)
     assert error.code == "hash-mismatch"
@@ -382,7 +382,7 @@ def test_an_endless_body_is_aborted(server: Loopback, cache: Path) -> None:
     assert server.sent_bytes("/demo.deb") < 30_000_000
 
 
-def test_a_bad_mirror_is_noted_and_the_original_is_used(server: Loopback, cache: Path) -> None:
+def test_a_bad_mirror_is_noted_and_the_original_server_is_used(server: Loopback, cache: Path) -> None:
     with Loopback() as mirror:
         mirror.always("*", Fault(body=HTML))
         network = Network(mirrors=((f"{server.url}/", (f"{mirror.url}/",)),), pause_s=0.01)
@@ -396,7 +396,9 @@ def test_a_bad_mirror_is_noted_and_the_original_is_used(server: Loopback, cache:
     assert f"`{server.url}/demo.deb` returned 404" in error.message
 
 
-def test_wrong_bytes_are_reported_before_an_unreachable_mirror(server: Loopback, cache: Path) -> None:
+def test_wrong_bytes_take_precedence_over_an_unreachable_mirror_in_the_error(
+    server: Loopback, cache: Path
+) -> None:
     with Loopback() as mirror:
         mirror.always("*", Fault(status=500))
         network = Network(mirrors=((f"{server.url}/", (f"{mirror.url}/",)),), pause_s=0.01)
@@ -412,7 +414,7 @@ def test_a_package_removed_from_the_server_is_reported_as_gone(server: Loopback,
 # ---------------------------------------------------------------- stopping
 
 
-def test_one_failure_stops_the_others_at_once_and_keeps_their_bytes(tmp_path: Path) -> None:
+def test_one_failed_download_stops_the_others_immediately_and_keeps_their_bytes(tmp_path: Path) -> None:
     big = os.urandom(8_000_000)
     with Loopback({"/slow.deb": big}) as server:
         server.always("/slow.deb", Fault(bytes_per_s=800_000))
@@ -431,7 +433,7 @@ def fetching_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "rocenv-download"]
 
 
-def test_a_failure_stops_the_others_while_the_caller_is_busy(server: Loopback, cache: Path) -> None:
+def test_a_failed_download_stops_the_others_while_the_caller_is_busy(server: Loopback, cache: Path) -> None:
     there = artifact(f"{server.url}/demo.deb")
     fetch(there, cache)
     big = os.urandom(8_000_000)
@@ -524,7 +526,7 @@ def test_two_processes_share_one_download(server: Loopback, cache: Path) -> None
 
 
 @pytest.mark.parametrize("room", [600 * KIB, 1300 * KIB - 10])
-def test_a_full_disk_is_reported_with_hints_and_the_download_resumes(
+def test_a_full_disk_is_reported_with_hints_and_the_download_can_be_resumed(
     server: Loopback, cache: Path, room: int
 ) -> None:
     wanted = artifact(f"{server.url}/demo.deb")

@@ -1,4 +1,4 @@
-"""`rocenv verify --node` on an env of fakes: a reason to drain the node, and a scheduler's exit code."""
+"""`rocenv verify --node` on an env of fakes: the drain reason and the exit code for a scheduler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Slurm runs on L
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
-    """A machine with two cards, and the env `demo` of fakes."""
+    """A machine with two cards and the env `demo`, which consists of fakes."""
     root = tmp_path_factory.mktemp("node")
     with Loopback(folder=root / "www") as server:
         mini = Mini.build(root, server, standin_libraries())
@@ -53,7 +53,7 @@ def check(world: Mini, *options: str, **env: Any) -> tuple[subprocess.CompletedP
     return done, json.loads(done.stdout)
 
 
-def test_a_healthy_node(world: Mini) -> None:
+def test_a_healthy_node_is_reported_with_its_facts(world: Mini) -> None:
     done, found = check(world, SLURMD_NODENAME="n7")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (found["node"], found["env"], found["target"]) == ("n7", "demo", "gfx1100")
@@ -86,7 +86,7 @@ def test_a_healthy_node(world: Mini) -> None:
         ({"ROCENV_HOME": "/proc/1/nothing"}, (), "rocenv:no env"),
     ],
 )
-def test_errors_exit_with_1_and_a_reason(
+def test_errors_exit_with_1_and_print_a_drain_reason(
     world: Mini, fault: dict[str, Any], options: tuple[str, ...], reason: str
 ) -> None:
     start = time.monotonic()
@@ -96,7 +96,7 @@ def test_errors_exit_with_1_and_a_reason(
     assert "Traceback" not in done.stderr
 
 
-def test_every_reason_is_shown_completely_by_sinfo() -> None:
+def test_sinfo_can_show_every_drain_reason_completely() -> None:
     for rung in RUNGS:
         for status in ("failed", "crashed", "timeout"):
             result = RungResult(rung=rung, status=status, detail="d")
@@ -106,10 +106,10 @@ def test_every_reason_is_shown_completely_by_sinfo() -> None:
             assert len(reason) <= LONGEST_REASON
 
 
-def test_quick_compares_sizes_and_full_compares_content(world: Mini) -> None:
+def test_the_quick_level_compares_sizes_and_the_full_level_compares_contents(world: Mini) -> None:
     library = next((world.prefix("demo") / "rocm").rglob("kernels.dat"))
     content = library.read_bytes()
-    library.unlink()  # its other names are in the store
+    library.unlink()  # a hard link, so the copy in the store remains
     try:
         library.write_bytes(b"x" * len(content))
         assert check(world, "--level", "quick")[1]["reason"] == "rocenv:ok"
@@ -121,8 +121,8 @@ def test_quick_compares_sizes_and_full_compares_content(world: Mini) -> None:
         library.write_bytes(content)
 
 
-def test_quick_takes_less_than_three_seconds(world: Mini) -> None:
-    world.run("verify", "demo", "--node", "--level", "quick")  # compiles the data
+def test_the_quick_level_takes_less_than_three_seconds(world: Mini) -> None:
+    world.run("verify", "demo", "--node", "--level", "quick")  # so that the data cache exists
     start = time.monotonic()
     done = world.run("verify", "demo", "--node", "--level", "quick", ROCENV_STANDIN_DEVICES="0")
     assert time.monotonic() - start < 3
@@ -130,7 +130,7 @@ def test_quick_takes_less_than_three_seconds(world: Mini) -> None:
 
 
 def test_a_full_disk_is_not_blamed_on_the_gpu(world: Mini) -> None:
-    # No file may exceed 512 bytes, as on a full disk. Cached bytecode must not be truncated there either.
+    # Limit files to 512 bytes to simulate a full disk. Do not write bytecode, which would be truncated.
     limited = 'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"'
     command = ["sh", "-c", limited, "sh", *world.command("verify", "demo", "--node")]
     full = subprocess.run(command, env=world.env, capture_output=True, text=True, timeout=30, check=False)
@@ -150,8 +150,8 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("state", ["deaf", "uninterruptible"])
-def test_the_limit_holds_whatever_state_the_child_is_in(world: Mini, tmp_path: Path, state: str) -> None:
-    """The child ignores SIGTERM, or the kernel does not even kill it: frozen processes are in state D."""
+def test_the_time_limit_holds_for_a_child_in_any_state(world: Mini, tmp_path: Path, state: str) -> None:
+    """The child ignores SIGTERM, or not even SIGKILL ends it, as for a frozen process in state D."""
     group = FREEZER / f"rocenv-{os.getpid()}"
     if state == "uninterruptible":
         try:
@@ -182,7 +182,7 @@ def test_the_limit_holds_whatever_state_the_child_is_in(world: Mini, tmp_path: P
         took_s = time.monotonic() - start
         status = Path(f"/proc/{pid_file.read_text()}/status")
         if state == "uninterruptible":
-            assert "State:\tD" in status.read_text(), "the test must hang its child"
+            assert "State:\tD" in status.read_text(), "the child is not hanging"
         else:
             assert not status.exists(), "the child must not outlive the check"
     finally:
@@ -206,7 +206,7 @@ def test_the_limit_holds_whatever_state_the_child_is_in(world: Mini, tmp_path: P
     ],
     ids=["killed while it writes", "no process"],
 )
-def test_a_child_that_cannot_answer_is_an_error(tmp_path: Path, child: str, detail: str) -> None:
+def test_a_child_that_returns_no_result_is_an_error(tmp_path: Path, child: str, detail: str) -> None:
     program = tmp_path / "python"
     if child:
         program.write_text(f"#!/bin/sh\n{child}\n")
@@ -220,9 +220,16 @@ def test_a_child_that_cannot_answer_is_an_error(tmp_path: Path, child: str, deta
 
 
 def test_the_watchdog_opens_nothing_in_the_home_or_the_env(world: Mini, tmp_path: Path) -> None:
-    """Any of these calls may hang on a file server that is down, so only the child may make them."""
+    """Each of these calls may hang if a file server is down, so only the child may make them."""
     trace = tmp_path / "trace"
-    strace = ["strace", "-qq", "-e", "trace=file", "-o", str(trace)]  # without the children
+    strace = [
+        "strace",
+        "-qq",
+        "-e",
+        "trace=file",
+        "-o",
+        str(trace),
+    ]  # without -f, so only the watchdog is traced
     if shutil.which("strace") is None:
         pytest.skip("needs strace")
     command = [*strace, *world.command("verify", "demo", "--node", "--level", "quick")]
@@ -233,6 +240,6 @@ def test_the_watchdog_opens_nothing_in_the_home_or_the_env(world: Mini, tmp_path
     assert [line for line in calls if str(world.home) in line] == []
 
 
-def test_other_options_are_refused(world: Mini) -> None:
+def test_options_that_do_not_work_with_node_are_rejected(world: Mini) -> None:
     assert world.run("verify", "demo", "--node", "--upto", "load").returncode == 2
     assert world.run("verify", "demo", "--level", "quick").returncode == 2

@@ -1,4 +1,4 @@
-"""`rocenv fleet report` on result files: what differs between nodes, hostile files, 10,000 of them."""
+"""`rocenv fleet report` on result files: differences between nodes, hostile files, and 10,000 files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIRMWARE = {
 def answer(
     node: str, *, gpus: int = 4, firmware: dict[str, str] = FIRMWARE, **changes: Any
 ) -> dict[str, Any]:
-    """What `verify --node --json` prints on a healthy node."""
+    """Return the output of `verify --node --json` on a healthy node."""
     gpu = {"target": "gfx90a", "name": "MI250X", "pci_id": "1002:7408", "usable": True, "firmware": firmware}
     return {
         "schema": 1,
@@ -94,7 +94,7 @@ def test_differences_from_peers_are_found(tmp_path: Path) -> None:
         answer("n15", lock_sha256="cd" * 32),
         answer("n16", firmware={**FIRMWARE, "smc": "0x00000009"}),
         answer("n17", healthy=False, reason="rocenv:gemm bad", detail="`gemm`: 1 element differs"),
-        answer("n18", target="gfx942", gflops=almost, gpus=8),  # it has no peers
+        answer("n18", target="gfx942", gflops=almost, gpus=8),  # a node without peers
     )
     (tmp_path / "n19.json").touch()
     assert codes(tmp_path) == {
@@ -119,7 +119,7 @@ def test_a_lost_gpu_is_detected_from_earlier_results(tmp_path: Path) -> None:
     put(tmp_path, answer("n1", when="2026-11-23T08:00:00+00:00"), answer("n1", gpus=3))
     found = plain(tmp_path)
     assert [each["detail"] for each in found["findings"]] == ["it has 3 GPUs but had 4"]
-    assert [each["gpus"] for each in found["nodes"]] == [3], "only the newest answer counts"
+    assert [each["gpus"] for each in found["nodes"]] == [3], "only the newest result counts"
     put(tmp_path, answer("n2", when="2026-11-21T08:00:00+00:00"))
     assert ("n2", "no-answer", "rocenv:no answer") in codes(tmp_path)
 
@@ -152,7 +152,7 @@ HOSTILE = {
 }
 
 
-def test_hostile_files_are_listed_and_change_nothing_else(tmp_path: Path) -> None:
+def test_hostile_files_are_listed_and_do_not_affect_other_nodes(tmp_path: Path) -> None:
     put(tmp_path, answer("n1"))
     for name, text in HOSTILE.items():
         (tmp_path / f"{name}.json").write_text(text)
@@ -173,14 +173,14 @@ def test_hostile_files_are_listed_and_change_nothing_else(tmp_path: Path) -> Non
     "reason",
     ["x; reboot", "rocenv:ok State=RESUME", "rocenv:$(reboot)", "Reason=x", "rocenv:" + "x" * 99, ""],
 )
-def test_a_reason_cannot_change_the_command(tmp_path: Path, reason: str) -> None:
+def test_a_drain_reason_cannot_inject_code_into_the_printed_command(tmp_path: Path, reason: str) -> None:
     put(tmp_path, answer("n1", healthy=False, reason=reason, detail="a\x1b[31m\nb"))
     (command,) = plain(tmp_path)["commands"]
     assert shlex.split(command) == ["scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=rocenv:error"]
     assert "\x1b" not in report(tmp_path).stdout
 
 
-def test_a_node_cannot_claim_health_and_a_fault_at_once(tmp_path: Path) -> None:
+def test_a_result_that_claims_both_health_and_a_fault_is_invalid(tmp_path: Path) -> None:
     put(tmp_path, answer("n1", healthy=False), answer("n2", reason="rocenv:gemm bad"))
     assert {(node, reason) for node, _, reason in codes(tmp_path)} == {
         ("n1", "rocenv:error"),
@@ -188,7 +188,7 @@ def test_a_node_cannot_claim_health_and_a_fault_at_once(tmp_path: Path) -> None:
     }
 
 
-def test_ten_thousand_files_in_three_seconds_and_300_mb(tmp_path: Path) -> None:
+def test_ten_thousand_files_are_read_in_three_seconds_and_300_mb(tmp_path: Path) -> None:
     for number in range(10_000):
         text = json.dumps(answer(f"n{number:05}", gpus=8, gflops={"float32 4096x4096": 20000.0 + number % 7}))
         (tmp_path / f"{number}.json").write_text(text)
@@ -206,7 +206,7 @@ def test_ten_thousand_files_in_three_seconds_and_300_mb(tmp_path: Path) -> None:
     assert "n[00000-07776,07778-09999]" in done.stdout
     assert after.ru_maxrss == before.ru_maxrss or after.ru_maxrss < 300 << 10
     busy_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert busy_s < 3, "the time on a machine that does nothing else"
+    assert busy_s < 3, "measured on an otherwise idle machine"
 
 
 def test_a_folder_without_results_says_how_to_collect_them(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_folder_without_results_says_how_to_collect_them(tmp_path: Path) -> No
     assert report(tmp_path / "nowhere").returncode == 1
 
 
-def test_names_are_folded_as_slurm_does() -> None:
+def test_node_names_are_folded_as_slurm_does() -> None:
     names = [
         *(f"n{number}" for number in (1, 2, 3, 7, 10)),
         "gpu-09",
@@ -235,7 +235,7 @@ def test_a_node_cannot_forge_lines_of_the_report(tmp_path: Path) -> None:
     put(tmp_path, answer("n1", healthy=False, reason="rocenv:gemm bad", detail=forged))
     put(tmp_path, answer("n2", target="\n".join("gfx90"), driver=driver), answer("n3"))
     lines = report(tmp_path).stdout.splitlines()
-    assert lines[4] == "", "the table has a line for each of three nodes"
+    assert lines[4] == "", "the table must have one line for each of the three nodes"
     assert [line for line in lines if line.startswith("  ")] == [
         "  scontrol update NodeName=n1 State=DRAIN 'Reason=rocenv:gemm bad'"
     ]
@@ -250,11 +250,13 @@ def test_a_wrong_clock_does_not_hide_other_nodes(tmp_path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(answer(node, when=f"2026-11-{day:02}T08:00:00+00:00")))
     old = read_results(tmp_path / "asked")
-    assert findings(old, {}, asked) == [], "both answered just now"
+    assert findings(old, {}, asked) == [], "both results are recent"
     assert [(each.node, each.code) for each in findings(old, {}, {})] == [("n1", "no-answer")]
 
 
-def test_slurm_starts_steps_only_on_idle_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_nodes_on_which_slurm_starts_steps_count_as_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     states = {
         "idle": "idle",
         "idle*": "unresponsive",
@@ -278,10 +280,10 @@ def test_slurm_starts_steps_only_on_idle_nodes(tmp_path: Path, monkeypatch: pyte
     assert [each.state for each in slurm_nodes().values()] == list(states.values())
 
 
-def test_a_record_that_cannot_be_written_drains_nobody(
+def test_no_nodes_are_drained_if_the_record_of_drained_nodes_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise, rocenv would never resume the nodes."""
+    """Without the record, rocenv would never resume the nodes."""
     program = tmp_path / "scontrol"
     program.write_text(f"#!/bin/sh\necho \"$@\" >>'{tmp_path}/calls'\n")
     program.chmod(0o755)

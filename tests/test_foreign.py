@@ -21,13 +21,13 @@ _VALUES: Any = st.recursive(
 
 
 @given(st.lists(_VALUES, max_size=200), st.booleans())
-def test_brackets_in_strings_are_ignored(value: Any, is_ascii: bool) -> None:
+def test_brackets_in_json_strings_do_not_count_as_nesting(value: Any, is_ascii: bool) -> None:
     text = json.dumps(["[" * 100, value, "{" * 100], ensure_ascii=is_ascii)
     assert parse_json(text, "x") == json.loads(text)
 
 
 @pytest.mark.parametrize("around", [("[", "]"), ('{"a": ', "}"), ('["]]]]\\"]", ', "]")])
-def test_nesting_is_limited(around: tuple[str, str]) -> None:
+def test_the_nesting_depth_of_untrusted_json_is_limited(around: tuple[str, str]) -> None:
     opening, closing = around
     assert parse_json(opening * 64 + "0" + closing * 64, "x")
     with pytest.raises(DataError, match="`x` is not valid JSON: it is nested too deeply"):
@@ -37,7 +37,7 @@ def test_nesting_is_limited(around: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     "text", ["", '"' + '\\"' * 500_000, "[" * 70 + '"' + "\\" * 100_001, b"\xff\xfe[", b"\xff"]
 )
-def test_invalid_json(text: str | bytes) -> None:
+def test_invalid_json_is_an_error(text: str | bytes) -> None:
     with pytest.raises(DataError, match="`x` is not valid JSON"):
         parse_json(text, "x")
 

@@ -1,4 +1,4 @@
-"""Locks from other people: what they can contain and change, and what needs confirmation."""
+"""Locks from other people: valid contents, and contents that must be confirmed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def hosts_of(*urls: str) -> list[str]:
     return list(compared(lock_of(*urls), MATRIX, PLACES).hosts)
 
 
-# ---------------------------------------------------------------- what rocenv's own locks have
+# ---------------------------------------------------------------- locks from rocenv's own data
 
 
 def requests() -> Iterator[Request]:
@@ -78,7 +78,7 @@ def requests() -> Iterator[Request]:
 
 
 def locks(request: Request, context: Context) -> Iterator[Lock]:
-    """Yield a lock for each candidate, with a file from the origin of each component."""
+    """Yield a lock for each candidate, with one file per component from its usual host."""
     try:
         candidates = list(resolve(request, MATRIX, Machine(platform=request.platform)))
     except ResolutionImpossible:
@@ -207,7 +207,7 @@ def test_a_host_in_the_data_needs_no_confirmation(url: str) -> None:
         ("https:/\\evil.example/x.deb", "'https:/"),
     ],
 )
-def test_a_similar_host_is_foreign(url: str, host: str) -> None:
+def test_a_host_with_a_similar_name_is_foreign(url: str, host: str) -> None:
     (found,) = hosts_of(url)
     assert host in found
 
@@ -218,8 +218,10 @@ def test_a_similar_host_is_foreign(url: str, host: str) -> None:
     st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=12),
     st.sampled_from(["", "/", "x/../"]),
 )
-def test_a_host_with_a_different_name_is_foreign(place: tuple[str, str], more: str, between: str) -> None:
-    """Either `requests` would contact a server from the data, or the URL is foreign."""
+def test_a_url_that_requests_would_send_to_an_unlisted_host_is_foreign(
+    place: tuple[str, str], more: str, between: str
+) -> None:
+    """For any URL, `requests` would contact a host in the data, or rocenv treats the URL as foreign."""
     import requests
 
     origin, folder = place
@@ -265,7 +267,7 @@ def change(name: str, value: str = "", action: Literal["set", "prepend", "unset"
     ],
     ids=lambda each: f"{each.action} {each.name}",
 )
-def test_a_variable_that_the_data_does_not_list_is_refused(each: EnvChange) -> None:
+def test_a_variable_that_the_data_does_not_list_is_rejected(each: EnvChange) -> None:
     with pytest.raises(DataError, match=f"the lock changes the variable `{each.name}`") as caught:
         compared(lock_of(changes=(each,)), MATRIX, PLACES)
     assert caught.value.code == "lock-refused"
@@ -276,7 +278,7 @@ def test_a_variable_that_the_data_does_not_list_is_refused(each: EnvChange) -> N
 
 
 @pytest.mark.parametrize("name", ["Path", "path", "pythonstartup", "Ld_Preload", "PATHEXT", "comspec"])
-def test_windows_variable_names_are_case_insensitive(name: str) -> None:
+def test_variable_names_in_windows_locks_are_case_insensitive(name: str) -> None:
     with pytest.raises(DataError, match=name):
         compared(lock_of(changes=(change(name, "x"),), platform="windows"), MATRIX, PLACES)
 
@@ -302,7 +304,7 @@ def test_a_different_value_of_a_listed_variable_is_shown(each: EnvChange, said: 
     assert said in found.lines[0]
 
 
-def test_a_different_folder_in_the_env_needs_no_confirmation() -> None:
+def test_a_different_folder_within_the_env_needs_no_confirmation() -> None:
     changes = (
         change("TORCH_HOME", "{prefix}/somewhere/else"),
         change("PATH", "{prefix}/rocm/opt/rocm-5.7.1/bin", "prepend"),
@@ -327,7 +329,7 @@ def test_commands_not_in_the_data_are_shown() -> None:
 
 
 def write(mini: Mini, *, host: str = "", changes: tuple[dict[str, str], ...] = ()) -> Path:
-    """Write an env's lock with a different host for one file and other changes."""
+    """Write an env's lock with another host for one file, and with other changes."""
     mini.create("one")
     plain = json.loads(mini.run("lock", "one").stdout)
     plain["environment"] += changes
@@ -350,7 +352,7 @@ def test_a_lock_from_this_machine_needs_no_confirmation(mini: Mini) -> None:
     assert (plan["foreign_hosts"], plan["foreign_variables"]) == ([], [])
 
 
-def test_a_foreign_host_is_shown_and_needs_confirmation(mini: Mini) -> None:
+def test_a_foreign_host_is_shown_and_must_be_confirmed(mini: Mini) -> None:
     lock = write(mini, host="https://evil.invalid:8443")
     line = "downloads mini5-blas from `https://evil.invalid:8443`, which is unknown to rocenv"
     dry = mini.run("create", "two", "--from", str(lock), "--dry-run")
@@ -367,7 +369,7 @@ def test_a_foreign_host_is_shown_and_needs_confirmation(mini: Mini) -> None:
     told = json.loads(mini.run("create", "two", "--from", str(lock), "--json", "-y").stdout)
     assert told["error"] == "lock-untrusted"
     assert not mini.prefix("two").exists()
-    # The store already contains the file, by its hash.
+    # The store already contains a file with this hash.
     done = mini.run("create", "two", "--from", str(lock), "--no-verify", "--trust-lock")
     assert done.returncode == 0, done.stderr
 
@@ -380,7 +382,7 @@ def test_a_configured_mirror_needs_no_confirmation(mini: Mini) -> None:
     assert mini.run("create", "two", "--from", str(lock), "--no-verify").returncode == 0
 
 
-def test_variables_are_shown_or_refused(mini: Mini) -> None:
+def test_variables_in_a_foreign_lock_are_shown_or_rejected(mini: Mini) -> None:
     odd = {"action": "set", "name": "ROCM_PATH", "value": "/opt/rocm"}
     lock = write(mini, changes=(odd,))
     done = mini.run("create", "two", "--from", str(lock), "--no-verify", "-y")
@@ -418,7 +420,7 @@ def test_on_a_terminal_the_default_answer_is_no(mini: Mini, answer: str, made: b
             while block := os.read(master, 65536):
                 shown += block
         except OSError:
-            pass  # Linux returns EIO once the other side is closed
+            pass  # Linux returns EIO after the other end was closed
         child.wait(60)
     os.close(master)
     assert b"https://evil.invalid" in shown.partition(b"[y/N]")[0]
@@ -426,12 +428,12 @@ def test_on_a_terminal_the_default_answer_is_no(mini: Mini, answer: str, made: b
     assert (child.returncode == 0, mini.prefix("two").exists()) == (made, made)
 
 
-def test_trust_requires_a_lock(mini: Mini) -> None:
+def test_the_trust_option_requires_a_lock(mini: Mini) -> None:
     done = mini.run("create", "two", "--rocm", "5.7", "--trust-lock")
     assert (done.returncode, "--trust-lock needs --from" in done.stderr) == (2, True)
 
 
-# ---------------------------------------------------------------- what is not a file
+# ---------------------------------------------------------------- special files and hostile text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not have such files")
@@ -457,7 +459,7 @@ def test_endless_files_are_not_read(mini: Mini, kind: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_url_with_control_characters_is_refused(mini: Mini) -> None:
+def test_a_url_with_control_characters_is_rejected(mini: Mini) -> None:
     lock = write(mini, host="https://evil.invalid/\x1b[2J")
     with pytest.raises(DataError, match="unprintable character"):
         read_lock(lock)
@@ -474,7 +476,7 @@ def test_a_lock_cannot_add_lines_to_the_plan(mini: Mini, field: str) -> None:
 
 
 def test_a_folder_on_this_machine_is_shown() -> None:
-    """rocenv copies only one folder on this machine: an installed HIP SDK."""
+    """An installed HIP SDK is the only folder on this machine that rocenv copies."""
     folder = replace(file_at(""), kind="folder", path="/tmp/x")
     lock = lock_of()
     [part] = lock.components

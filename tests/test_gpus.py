@@ -1,4 +1,4 @@
-"""`rocenv gpus` as users and scripts see it, with the shipped matrix."""
+"""The output of `rocenv gpus`, with the shipped matrix."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_json_lists_gpus_and_the_selection(root: Root) -> None:
     assert "RX 6800 XT" in card["name"]
 
 
-def test_the_text_has_a_table_a_reason_and_the_variable_to_set(root: Root) -> None:
+def test_the_text_output_has_a_table_a_reason_and_the_variable_to_set(root: Root) -> None:
     done = gpus(card_and_igpu(root))
     header, igpu, card, why = done.stdout.splitlines()
     assert done.returncode == 0
@@ -85,7 +85,7 @@ def test_the_text_has_a_table_a_reason_and_the_variable_to_set(root: Root) -> No
     assert "HIP_VISIBLE_DEVICES=1" in done.stderr
 
 
-def test_the_text_has_hints_for_blocked_gpus(root: Root) -> None:
+def test_the_text_output_has_hints_for_inaccessible_gpus(root: Root) -> None:
     card_and_igpu(root)
     (root.path / "dev/kfd").unlink()
     done = gpus(root)
@@ -99,7 +99,7 @@ def test_an_unknown_target_is_listed(root: Root) -> None:
     assert [(gpu["target"], gpu["integrated"]) for gpu in told["gpus"]] == [("gfx1527", None)]
 
 
-def test_no_gpu_is_not_an_error(root: Root) -> None:
+def test_a_machine_without_a_gpu_is_not_an_error(root: Root) -> None:
     assert document(root)["gpus"] == []
     assert document(card_and_igpu(root), ROCENV_TARGET="")["gpus"] == []
     assert [gpu["target"] for gpu in document(root, ROCENV_TARGET="gfx90a:xnack-")["gpus"]] == ["gfx90a"]
@@ -107,7 +107,7 @@ def test_no_gpu_is_not_an_error(root: Root) -> None:
     assert done.stdout == "no GPU is used: ROCENV_TARGET is empty, which means no GPU\n"
 
 
-def test_identical_gpus_share_a_row(root: Root) -> None:
+def test_identical_gpus_share_a_table_row(root: Root) -> None:
     root.kernel()
     for number in (1, 2, 3):
         root.gpu(number, 0x73BF, 100300)
@@ -128,11 +128,11 @@ def test_identical_gpus_share_a_row(root: Root) -> None:
         ("", ""),
     ],
 )
-def test_short_name(name: str, short: str) -> None:
+def test_names_of_gpus_are_shortened(name: str, short: str) -> None:
     assert Gpu(source="test", name=name).short_name == short
 
 
-def test_a_long_name_is_not_truncated(root: Root) -> None:
+def test_a_long_gpu_name_is_not_truncated(root: Root) -> None:
     root.kernel().gpu(1, 0x73BF, 100300)
     root.put("sys/bus/pci/devices/0000:01:00.0/product_name", "Radeon Name " * 12)
     name = ("Radeon Name " * 12).strip()

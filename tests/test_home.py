@@ -1,4 +1,4 @@
-"""A home on a shared machine: its write permissions, and files that others planted."""
+"""Homes on shared machines: write permissions, and files planted by other users."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mode_of(path: Path) -> int:
 
 
 def writable_by_others(home: Path) -> list[str]:
-    """List paths that others can reach and write to, based on file modes."""
+    """List paths that others can access and write to, according to file modes."""
     paths = [home, *home.rglob("*")]
     return [str(path) for path in paths if not path.is_symlink() and mode_of(path) & 0o022]
 
@@ -139,7 +139,7 @@ class TestHomeWritableByOthers:
         assert "rocenv has removed their write permission" in done.stderr
         assert mode_of(mini.home) == 0o755
 
-    def test_a_writable_folder_is_closed_and_the_key_is_replaced(self, mini: Mini) -> None:
+    def test_a_world_writable_folder_is_made_private_and_the_key_replaced(self, mini: Mini) -> None:
         mini.create()
         key = (mini.home / "key").read_bytes()
         (mini.home / "envs").chmod(0o775)
@@ -186,14 +186,14 @@ class TestHomeWritableByOthers:
         Home(mini.home).require_own()
         assert mode_of(below) == 0o755
 
-    def test_an_env_that_others_can_write_to_is_closed(self, mini: Mini) -> None:
+    def test_an_env_that_others_can_write_to_is_made_private(self, mini: Mini) -> None:
         mini.create()
         (mini.prefix("demo") / "rocm").chmod(0o777)
         mini.prefix("demo").chmod(0o777)
         assert "has removed their write permission" in mini.run("run", "demo", "--", "true").stderr
         assert mode_of(mini.prefix("demo") / "rocm") == 0o755
 
-    def test_links_that_leave_the_home_are_not_followed(self, mini: Mini) -> None:
+    def test_links_that_point_outside_the_home_are_not_followed(self, mini: Mini) -> None:
         mini.create()
         private = mini.root / "private"
         private.write_text("x")
@@ -203,10 +203,10 @@ class TestHomeWritableByOthers:
         assert mini.run("run", "demo", "--", "true").returncode == 0
         assert mode_of(private) == 0o666
 
-    @pytest.mark.skipif(sys.platform != "linux", reason="ACLs of Linux")
+    @pytest.mark.skipif(sys.platform != "linux", reason="tests Linux ACLs")
     def test_write_permissions_from_default_acls_are_removed_once(self, mini: Mini) -> None:
         mini.create()
-        # Each entry's tag, permissions and user: owner, user 65534, group, mask, others.
+        # Tag, permissions and user of each entry: owner, user 65534, group, mask, others.
         entries = [(1, 7, -1), (2, 7, OTHER), (4, 5, -1), (0x10, 7, -1), (0x20, 5, -1)]
         acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in entries)
         for folder in (mini.home, mini.home / "envs"):
@@ -226,7 +226,7 @@ class TestHomeWritableByOthers:
     def test_a_read_only_filesystem_or_one_without_modes_is_accepted(
         self, mini: Mini, monkeypatch: pytest.MonkeyPatch, error: int | None
     ) -> None:
-        """As on Windows drives in WSL, all modes are 0777 and chmod changes nothing."""
+        """On Windows drives in WSL, for example, all modes are 0777 and chmod has no effect."""
         mini.create()
         key = (mini.home / "key").read_bytes()
         (mini.home / "envs").chmod(0o777)
@@ -251,9 +251,9 @@ class TestHomeWritableByOthers:
         assert "others could" not in done.stderr
         assert mode_of(mini.home / "envs") & 0o070 == 0o070, "the group can create envs"
         assert mode_of(mini.home / "locks") & 0o777 == 0o770
-        assert mode_of(mini.home / "config.toml") == 0o644, "the group can read it too"
+        assert mode_of(mini.home / "config.toml") == 0o644, "the group can also read it"
 
-    def test_the_setting_must_be_a_boolean(self, mini: Mini) -> None:
+    def test_the_setting_for_a_shared_home_must_be_a_boolean(self, mini: Mini) -> None:
         file = mini.home / "config.toml"
         assert mini.run("config", "set", "home.shared", "yes").returncode == 1
         assert "must be a boolean" in mini.run("config", "set", "home.shared", "yes").stderr
@@ -283,14 +283,14 @@ class TestAnotherUsersHome:
         assert "set ROCENV_HOME to a folder of your own" in caught.value.hints[0]
         return caught.value
 
-    def test_is_refused(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_users_home_is_an_error(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         error = self.refused(Home(theirs.home), monkeypatch, 4711)
         assert error.message.endswith(
             "belongs to the user `nobody`, so rocenv does not change anything there"
         )
 
     @pytest.mark.parametrize("user", [0, 4711])
-    def test_a_world_writable_home_is_refused_even_for_root(
+    def test_a_world_writable_home_is_an_error_even_for_root(
         self, theirs: Mini, monkeypatch: pytest.MonkeyPatch, user: int
     ) -> None:
         for mode in (0o777, 0o1777):
@@ -345,7 +345,7 @@ class TestAnotherUsersHome:
 
     @pytest.mark.parametrize("user", [0, 4711])
     @pytest.mark.parametrize("shared", [False, True])
-    def test_a_home_with_a_world_writable_folder_is_refused(
+    def test_a_home_with_a_world_writable_folder_is_an_error(
         self, theirs: Mini, monkeypatch: pytest.MonkeyPatch, user: int, shared: bool
     ) -> None:
         envs = theirs.home / "envs"
@@ -357,7 +357,7 @@ class TestAnotherUsersHome:
             Home(theirs.home).require_own(shared=lambda: shared)
 
     @pytest.mark.parametrize("user", [0, 4711])
-    def test_an_env_owned_by_a_third_user_is_refused(
+    def test_an_env_owned_by_a_third_user_is_an_error(
         self, theirs: Mini, monkeypatch: pytest.MonkeyPatch, user: int
     ) -> None:
         env = theirs.home / "envs" / "demo"
@@ -406,13 +406,13 @@ class TestAnotherUsersHome:
         assert mode_of(theirs.home) == 0o775
         theirs.home.chmod(0o777)
         refused = theirs.run("create", "second", "--rocm", "5.7", "--json")
-        assert '"error": "home-not-yours"' in refused.stdout, "shared with everybody"
+        assert '"error": "home-not-yours"' in refused.stdout, "the home is shared with everybody"
         own = theirs.root / "user" / ".config" / "rocenv" / "config.toml"
         monkeypatch.setenv("HOME", str(theirs.root / "user"))
         monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
         assert Context(Home(theirs.home)).shares_home
         own.chmod(0o666)
-        assert not Context(Home(theirs.home)).shares_home, "anyone could have written it"
+        assert not Context(Home(theirs.home)).shares_home, "anyone could have written the setting"
 
 
 class TestPlantedLinks:
@@ -424,7 +424,7 @@ class TestPlantedLinks:
         path.write_text("precious")
         return path
 
-    def test_settings(self, mini: Mini, precious: Path) -> None:
+    def test_links_in_place_of_settings_are_not_followed(self, mini: Mini, precious: Path) -> None:
         mini.home.mkdir()
         for name in ("config.toml", ".config.toml.new", ".write-1", "config.toml.new"):
             (mini.home / name).symlink_to(precious)
@@ -434,7 +434,7 @@ class TestPlantedLinks:
     def test_create_does_not_write_through_links(self, mini: Mini, precious: Path) -> None:
         mini.create()
         files = [path for path in mini.home.rglob("*") if path.is_file() and not path.is_symlink()]
-        # Envs are removed completely; rocenv refuses a link in place of a lock (tests/system/test_locks.py).
+        # Envs are removed completely, and lock files must not be links (tests/system/test_locks.py).
         files = [path for path in files if mini.home / "envs" not in path.parents and path.suffix != ".lock"]
         assert {mini.home / "key"} < set(files)
         assert any(path.parent == mini.home / "cache" / "artifacts" for path in files)
@@ -474,7 +474,7 @@ class TestPlantedLinks:
 class TestLinksInEnvs:
     @pytest.fixture
     def outside(self, mini: Mini) -> Path:
-        """A complete env in a different location."""
+        """A complete env outside the home."""
         mini.create()
         folder = mini.root / "outside"
         mini.prefix("demo").rename(folder)
@@ -491,7 +491,7 @@ class TestLinksInEnvs:
         assert sorted(outside.rglob("*")) == before
 
     @pytest.mark.parametrize("inside", ["complete", "incomplete", "empty", "marked", "nothing"])
-    def test_create_writes_nothing_behind_a_link(self, mini: Mini, outside: Path, inside: str) -> None:
+    def test_create_writes_nothing_through_a_link(self, mini: Mini, outside: Path, inside: str) -> None:
         if inside != "complete":
             (outside / ".rocenv" / "record.json").unlink()
         place = mini.root / "elsewhere"
@@ -511,7 +511,7 @@ class TestLinksInEnvs:
         assert (sorted(mini.root.glob("elsewhere/**/*")), sorted(outside.rglob("*"))) == before
         assert mini.prefix("demo").is_symlink()
 
-    def test_a_marker_behind_a_link_is_not_an_env(self, mini: Mini, outside: Path) -> None:
+    def test_a_folder_whose_marker_is_a_link_is_not_an_env(self, mini: Mini, outside: Path) -> None:
         mini.prefix("demo").mkdir()
         (mini.prefix("demo") / "mine").write_text("x")
         (mini.prefix("demo") / ".rocenv").symlink_to(outside / ".rocenv")
@@ -521,7 +521,7 @@ class TestLinksInEnvs:
         assert (outside / ".rocenv" / "record.json").exists()
         assert (mini.prefix("demo") / "mine").exists()
 
-    def test_rename_refuses_links_as_source_and_target(self, mini: Mini, outside: Path) -> None:
+    def test_rename_rejects_links_as_source_and_target(self, mini: Mini, outside: Path) -> None:
         record = (outside / ".rocenv" / "record.json").read_bytes()
         mini.prefix("demo").symlink_to(outside)
         done = mini.run("rename", "demo", "other")
@@ -537,7 +537,7 @@ class TestLinksInEnvs:
         assert (outside / ".rocenv" / "record.json").read_bytes() == record
 
     def test_a_junction_counts_as_a_link(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Windows junctions look like folders unless you check their reparse tag."""
+        """Windows junctions look like folders unless their reparse tag is checked."""
         from rocenv.prefix import prefix_of
         from rocenv.system import files
 

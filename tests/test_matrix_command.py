@@ -47,12 +47,12 @@ class TestOverview:
         heads = lines[0].partition("  TARGETS ON LINUX")[0].split()
         (row,) = (line for line in lines if "gfx1031 to gfx1036" in line)
         cells = dict(zip(heads, row.split(), strict=False))
-        assert (cells["7.2"], cells["10.0+"]) == ("-", "L*"), "release-ready, not supported"
+        assert (cells["7.2"], cells["10.0+"]) == ("-", "L*"), "release-ready but not supported"
         assert "O supported by AMD" in lines[-3]
-        assert "x unsupported" not in "\n".join(lines), "only the letters in the table"
+        assert "x unsupported" not in "\n".join(lines), "the legend lists only letters in the table"
         assert "`rocenv matrix --full`" in lines[-1]
 
-    def test_one_platform(self, home: Path) -> None:
+    def test_a_platform_option_limits_the_overview(self, home: Path) -> None:
         lines = run(home, "matrix", "--platform", "windows").stdout.splitlines()
         heads = lines[0].partition("  TARGETS ON WINDOWS")[0].split()
         (row,) = (line for line in lines if line.endswith("gfx1200, gfx1201"))
@@ -72,7 +72,9 @@ class TestRows:
         long = [line for line in text.splitlines() if len(line) > 100 and "https://" not in line]
         assert long == []
         assert "[sdnext-3414]" in text
-        assert "inferred: https://github.com/vladmandic/sdnext/issues/3414" in text, "full source with status"
+        assert "inferred: https://github.com/vladmandic/sdnext/issues/3414" in text, (
+            "the full source with its status"
+        )
 
     def test_the_output_fits_on_one_screen_without_full(self, home: Path) -> None:
         lines = run(home, "matrix", "--rocm", ">=6.1,<6.3", "--target", "gfx1031").stdout.splitlines()
@@ -81,10 +83,10 @@ class TestRows:
             r"\d+ more: `rocenv matrix --rocm '>=6\.1,<6\.3' --target gfx1031 --full`", lines[-1]
         )
 
-    def test_a_target_can_be_a_product(self, home: Path) -> None:
+    def test_a_product_name_can_replace_a_target(self, home: Path) -> None:
         assert tables(home, "--target", "RX 6750 XT") == tables(home, "--target", "gfx1031")
 
-    def test_the_target_needs_no_option(self, home: Path) -> None:
+    def test_a_target_can_be_given_without_an_option(self, home: Path) -> None:
         found = tables(home, "--target", "gfx1031", "--rocm", "6.2")
         assert tables(home, "gfx1031", "--rocm", "6.2") == tables(home, "RX", "6750", "XT", "--rocm", "6.2")
         assert tables(home, "gfx1031", "--rocm", "6.2") == found
@@ -115,7 +117,7 @@ class TestRows:
         found = select(MATRIX, Filters(target="gfx1201", rocm="6.2", platform="windows"))
         assert all("gfx1201" in row.targets for row in MATRIX.pack if row in found["pack"])
         assert "override" not in found
-        assert "rocm" not in found, "packages are for Linux"
+        assert "rocm" not in found, "packages are only for Linux"
 
     def test_torch_rows_match_the_platform_of_their_wheels(self) -> None:
         linux = select(MATRIX, Filters(torch="2.9", platform="linux"))["torch"]
@@ -136,21 +138,23 @@ class TestRows:
             (("--zluda", "3.8.3", "--torch", "1.0"), "no information about torch 1.0"),
         ],
     )
-    def test_nothing_matches(self, home: Path, argv: tuple[str, ...], said: str) -> None:
+    def test_filters_that_match_no_row_are_an_error(
+        self, home: Path, argv: tuple[str, ...], said: str
+    ) -> None:
         done = run(home, "matrix", *argv)
         assert done.returncode == 1
         assert said in done.stderr
         document = json.loads(run(home, "matrix", "--json", *argv).stdout)
         assert document["error"] == "no-row"
 
-    def test_no_spec(self, home: Path) -> None:
+    def test_an_invalid_version_is_a_usage_error(self, home: Path) -> None:
         done = run(home, "matrix", "--rocm", "banana")
         assert done.returncode == 2
         assert "`banana` is not a valid version for `--rocm`" in done.stderr
 
 
 class TestExplain:
-    def test_json(self, home: Path) -> None:
+    def test_the_json_page_of_a_target_has_answers_sources_and_commands(self, home: Path) -> None:
         document = json.loads(run(home, "explain", "gfx1031", "--json").stdout)
         assert (document["thing"], document["kind"]) == ("gfx1031", "target")
         linux, windows = document["answer"]
@@ -163,7 +167,7 @@ class TestExplain:
             for step in document["commands"]
         )
 
-    def test_several_words_need_no_quotes(self, home: Path) -> None:
+    def test_several_words_do_not_need_quotes(self, home: Path) -> None:
         done = run(home, "explain", "RX", "6750", "XT")
         assert done.stdout.startswith("gfx1031: RX 6700/6750")
 
@@ -189,12 +193,12 @@ class TestExplain:
         monkeypatch.setenv("ROCENV_TARGET", target)
         lines = [line.strip() for line in run(home, "explain", "gfx1031").stdout.splitlines()]
         assert command in lines
-        assert "rocenv resolve --platform windows --torch --target gfx1031" in lines, "create would fail"
+        assert "rocenv resolve --platform windows --torch --target gfx1031" in lines, "`create` would fail"
         document = json.loads(run(home, "explain", "gfx1031", "--json").stdout)
         whole = "rocenv create demo --platform linux --torch --target gfx1031"
         assert document["commands"][0]["command"] == whole
 
-    def test_commands_use_a_name_that_is_not_in_use(self, home: Path, tmp_path: Path) -> None:
+    def test_commands_use_an_env_name_that_is_not_in_use(self, home: Path, tmp_path: Path) -> None:
         assert "rocenv create demo --" in run(home, "explain", "gfx1031").stdout
         used = tmp_path / "used"
         (used / "envs/demo").mkdir(parents=True)
@@ -202,7 +206,9 @@ class TestExplain:
         assert "rocenv create demo2 --" in text
         assert "rocenv create demo --" not in text
 
-    def test_only_an_existing_env_is_repaired_and_advice_appears_once(self, tmp_path: Path) -> None:
+    def test_repair_is_suggested_only_for_an_existing_env_and_advice_appears_once(
+        self, tmp_path: Path
+    ) -> None:
         text = run(tmp_path, "explain", "env-files-damaged").stdout
         assert text.count("Restore the files") == 1
         assert "rocenv repair" not in text
@@ -212,7 +218,7 @@ class TestExplain:
         assert text.count("rocenv create demo --torch\n") == 1
 
     @pytest.mark.parametrize(("target", "with_rocm"), [("gfx1033", False), ("gfx1100", True), ("", True)])
-    def test_a_gpu_that_amd_does_not_support_gets_a_build_for_vulkan(
+    def test_a_vulkan_build_is_suggested_for_a_gpu_that_amd_does_not_support(
         self, home: Path, monkeypatch: pytest.MonkeyPatch, target: str, with_rocm: bool
     ) -> None:
         monkeypatch.setenv("ROCENV_TARGET", target)
@@ -221,14 +227,14 @@ class TestExplain:
         rocm = [number for number, line in enumerate(lines) if line == "rocenv create --app llama.cpp"]
         assert len(vulkan) == 1
         assert (bool(rocm) and rocm > vulkan) == with_rocm
-        assert not any("llama-cli.exe" in line for line in lines), "commands for another platform"
+        assert not any("llama-cli.exe" in line for line in lines), "the commands are for another platform"
 
     @pytest.mark.parametrize("thing", ["3221225477", "-1073741819"])
     def test_an_exit_code_can_be_decimal(self, home: Path, thing: str) -> None:
         done = run(home, "explain", thing, "--json")
         assert json.loads(done.stdout)["thing"] == "0xC0000005"
 
-    def test_unknown(self, home: Path) -> None:
+    def test_an_unknown_subject_is_an_error(self, home: Path) -> None:
         done = run(home, "explain", "gfx1300")
         assert (done.returncode, done.stdout) == (1, "")
         assert "no information about `gfx1300`" in done.stderr

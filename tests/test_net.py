@@ -163,7 +163,7 @@ def test_hints_suggest_known_mirrors_of_the_original(network: Network) -> None:
 # ---------------------------------------------------------------- requests
 
 
-def test_requests_identify_rocenv_and_refuse_compression(server: Loopback, network: Network) -> None:
+def test_requests_identify_rocenv_and_disable_compression(server: Loopback, network: Network) -> None:
     server.fail("/index", Fault(headers={"Content-Encoding": "gzip"}))
     assert body_of(network, f"{server.url}/index") == BODY
     headers = server.seen("/index")[0].headers
@@ -171,7 +171,7 @@ def test_requests_identify_rocenv_and_refuse_compression(server: Loopback, netwo
     assert headers["Accept-Encoding"] == "identity"
 
 
-def test_an_unchanged_etag_saves_downloading_the_body(server: Loopback, network: Network) -> None:
+def test_an_unchanged_etag_avoids_downloading_the_body(server: Loopback, network: Network) -> None:
     url = f"{server.url}/index"
     first = network.get(url)
     again = network.get(url, etag=first.etag)
@@ -187,7 +187,7 @@ def test_a_redirect_is_followed(server: Loopback, network: Network) -> None:
     assert body_of(network, f"{server.url}/old") == BODY
 
 
-def test_an_oversized_body_is_refused(server: Loopback, network: Network) -> None:
+def test_an_oversized_body_is_rejected(server: Loopback, network: Network) -> None:
     with pytest.raises(FetchError) as caught:
         network.get(f"{server.url}/index", limit_bytes=100)
     assert caught.value.code == "too-large"
@@ -214,7 +214,7 @@ def test_transient_failures_are_retried(server: Loopback, network: Network, faul
 
 
 @pytest.mark.parametrize("fault", [Fault(cut_after=1000), Fault(reset_after=1000)])
-def test_a_download_with_progress_can_use_any_number_of_connections(
+def test_a_download_that_makes_progress_can_use_any_number_of_connections(
     server: Loopback, network: Network, fault: Fault
 ) -> None:
     server.always("/index", fault)
@@ -222,7 +222,9 @@ def test_a_download_with_progress_can_use_any_number_of_connections(
     assert [request.first_byte for request in server.requests] == list(range(0, len(BODY), 1000))
 
 
-def test_only_verifiably_unchanged_files_are_resumed(server: Loopback, network: Network) -> None:
+def test_a_file_without_a_hash_is_resumed_only_if_it_is_known_to_be_unchanged(
+    server: Loopback, network: Network
+) -> None:
     server.fail("/index", Fault(cut_after=1000))
     weak = {"ETag": 'W/"1"'}
     with Loopback({"/index": BODY}, validators=False) as other:
@@ -240,7 +242,7 @@ def test_only_verifiably_unchanged_files_are_resumed(server: Loopback, network: 
 
 
 def test_a_file_with_a_hash_is_resumed_without_an_etag(network: Network) -> None:
-    """Package lists can exceed 10 MB, and some mirrors do not send an ETag."""
+    """Package lists can exceed 10 MB, and some mirrors do not send ETags."""
     with Loopback({"/list": BODY}, validators=False) as server:
         server.always("/list", Fault(reset_after=1000))
         assert network.get(f"{server.url}/list", hashed=True).body == BODY
@@ -343,7 +345,7 @@ def test_persistent_failures_are_reported_after_the_last_attempt(server: Loopbac
     assert len(server.seen("/index")) == TRIES
 
 
-def test_planning_does_not_wait_for_a_server_that_cannot_be_reached() -> None:
+def test_planning_does_not_wait_for_an_unreachable_server() -> None:
     patient = Network(pause_s=5)
     for url in (f"http://127.0.0.1:{unused_port()}/index", "http://name.invalid/index"):
         for attempt in (patient.get, patient.size_of):
@@ -352,8 +354,8 @@ def test_planning_does_not_wait_for_a_server_that_cannot_be_reached() -> None:
             assert caught.value.code == "unreachable"
 
 
-def test_a_download_waits_for_its_server(server: Loopback, network: Network) -> None:
-    """It may be restarting, and the download may have run for an hour."""
+def test_a_download_waits_for_an_unreachable_server(server: Loopback, network: Network) -> None:
+    """The server may be restarting, and the download may have run for an hour."""
     pauses: list[float] = []
 
     def attempt() -> str:
@@ -395,7 +397,7 @@ def test_a_file_counts_as_gone_only_if_every_url_returns_404(server: Loopback) -
         assert f"`{original}index`" in caught.value.message
 
 
-def test_pauses_grow_and_respect_retry_after_up_to_a_limit() -> None:
+def test_pauses_between_attempts_grow_and_respect_retry_after_up_to_a_limit() -> None:
     network = Network(pause_s=1.0)
     plain = TransientError("x", code="x")
     for attempt, middle in ((2, 1.0), (3, 2.0), (4, 4.0)):
@@ -421,7 +423,7 @@ def test_an_invalid_retry_after_is_ignored(server: Loopback, network: Network) -
 # ---------------------------------------------------------------- clear errors
 
 
-def test_refused_connection(network: Network) -> None:
+def test_a_refused_connection_is_a_clear_error(network: Network) -> None:
     url = f"http://127.0.0.1:{unused_port()}/x"
     with pytest.raises(FetchError) as caught:
         network.get(url)
@@ -430,7 +432,7 @@ def test_refused_connection(network: Network) -> None:
     assert any(f"set it as `mirrors.{url[:-1]}`" in hint for hint in caught.value.hints)
 
 
-def test_unknown_name(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_host_name_is_a_clear_error(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_such_name(*_arguments: object, **_options: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -439,7 +441,7 @@ def test_unknown_name(network: Network, monkeypatch: pytest.MonkeyPatch) -> None
         network.get("http://name.invalid/x")
 
 
-def test_silent_server(server: Loopback) -> None:
+def test_a_server_that_does_not_respond_is_a_clear_error(server: Loopback) -> None:
     server.always("/index", Fault(stall_after=10))
     network = Network(pause_s=0.001, read_timeout_s=0.1, slow_after_s=0.1)
     with pytest.raises(FetchError, match=r"sent no data for 0\.1 s"):
@@ -513,7 +515,7 @@ def test_a_proxy_is_used(server: Loopback, monkeypatch: pytest.MonkeyPatch, way:
     assert server.requests[0].proxied
 
 
-def test_proxy_variables_override_the_given_proxy_and_no_proxy_applies(
+def test_proxy_variables_override_the_proxy_from_apt_and_no_proxy_applies(
     server: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network = Network(pause_s=0.001, proxy=f"http://127.0.0.1:{unused_port()}")

@@ -1,4 +1,4 @@
-"""Commands in messages can be copied: they contain no words that users have to replace."""
+"""Commands in messages, which must not contain words that users have to replace."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HELP = {"`rocenv help COMMAND`"}  # the last line of `rocenv --help`, below the 
 
 
 def commands_in(text: str, *, is_command: bool = False) -> Iterator[str]:
-    """Yield the commands in a text: in backticks with more than one word, or the whole text."""
+    """Yield the commands in a text: those of several words in backticks, or the whole text."""
     yield from (span for span in re.findall(r"`[^`]*`", text) if " " in span)
     if is_command or STARTS_A_COMMAND.match(text):
         yield text
@@ -43,7 +43,7 @@ def placeholders(text: str, *, is_command: bool = False) -> list[str]:
 
 
 def texts_of(tree: ast.Module) -> Iterator[str]:
-    """Yield every string of a module, except docstrings and what decorators say, which is for `--help`."""
+    """Yield every string in a module, except docstrings and strings in decorators, which are for `--help`."""
     help_texts = {
         id(inner)
         for node in ast.walk(tree)
@@ -71,7 +71,7 @@ def values(node: ast.JoinedStr | ast.Expr) -> list[Any]:
 
 
 def words_for_commands(tree: ast.Module) -> Iterator[str]:
-    """Yield the strings that may become a word of a command: arguments, defaults, fallbacks."""
+    """Yield the strings that may become a word of a command: arguments, defaults and fallbacks."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and re.search(r"shell_join|_command$|_env$", ast.unparse(node.func)):
             found = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -87,7 +87,7 @@ def words_for_commands(tree: ast.Module) -> Iterator[str]:
 
 
 def strings_in(rows: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the strings of a TOML file with the names of their keys."""
+    """Yield the strings in a TOML file with the names of their keys."""
     if isinstance(rows, dict):
         for key, value in rows.items():
             yield from strings_in(value, key)

@@ -1,4 +1,4 @@
-"""The channel that a plan uses, its notes about unavailable channels, and locks."""
+"""Plans: their channels, their notes about unavailable channels, and locks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 _ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'
-# The preferred channel, because a vendor's channel comes before a distribution's; both have the same
+# The preferred channel, because vendor channels come before distribution channels. Both have the same
 # packages.
 _MAKER = """schema = 1
 [[repo]]
@@ -65,7 +65,7 @@ UNREACHABLE = Fault(body=b"x", cut_after=0)
 
 
 class Planner:
-    """Plans in the miniature world."""
+    """Plans on the simulated machine."""
 
     def __init__(self, mini: Mini) -> None:
         self.mini = mini
@@ -111,7 +111,7 @@ def channels(lock: Lock) -> list[str]:
     return [component.channel for component in lock.components]
 
 
-# ---------------------------------------------------------------- a plan
+# ---------------------------------------------------------------- plans
 
 
 def test_a_plan_lists_every_file(planner: Planner) -> None:
@@ -130,7 +130,7 @@ def test_a_plan_lists_every_file(planner: Planner) -> None:
     assert (lock.notes, lock.local_notes) == ((), ())
 
 
-def test_a_set_with_its_own_c_library_has_no_search_path(planner: Planner) -> None:
+def test_a_set_with_its_own_c_library_does_not_set_ld_library_path(planner: Planner) -> None:
     lock = planner.plan(rocm="6.4")
     assert lock.components[0].loader == LOADER
     assert lock.components[0].glibc == FUTURE_GLIBC
@@ -142,7 +142,7 @@ def test_planning_is_deterministic(planner: Planner) -> None:
     assert lock_text(planner.plan()) == lock_text(planner.plan(max_age_s=0))
 
 
-# ---------------------------------------------------------------- a channel that cannot be had
+# ---------------------------------------------------------------- unavailable channels
 
 
 def test_the_preferred_channel_needs_no_note(planner: Planner) -> None:
@@ -170,7 +170,7 @@ def test_an_unreachable_channel_causes_one_note_and_one_request(planner: Planner
     which = "ROCm 5.7.4 and 4 more from maker"
     assert f"{which} would fit better, but the connection to `127.0" in note
     assert IN_RELEASE not in note
-    assert planner.asked_maker() == 4, "one request's attempts"
+    assert planner.asked_maker() == 4, "only the attempts of one request"
 
 
 def test_an_incomplete_set_is_skipped_with_a_note(planner: Planner) -> None:
@@ -187,7 +187,9 @@ def test_an_incomplete_set_is_skipped_with_a_note(planner: Planner) -> None:
 def test_a_mixed_set_does_not_match_an_exact_release(planner: Planner) -> None:
     path = planner.mini.root / "profiles/mini.toml"
     path.write_text(path.read_text().replace('version = "5.7.1"\n', 'version = "5.7"\n'))
-    assert planner.plan(rocm="5.7").components[0].version == "5.7", "regardless of its HIP version"
+    assert planner.plan(rocm="5.7").components[0].version == "5.7", (
+        "a mixed set does not match, regardless of its HIP version"
+    )
     for release in ("5.7.1", ">=5.7.1,<6"):
         with pytest.raises(ResolutionImpossible) as caught:
             planner.plan(rocm=release)
@@ -222,7 +224,7 @@ def test_only_the_requested_channel_is_tried(planner: Planner) -> None:
     assert caught.value.code == "unreachable"
 
 
-# ---------------------------------------------------------------- a channel that did not answer
+# ---------------------------------------------------------------- channels that did not respond
 
 
 def test_an_unreachable_channel_is_not_retried_for_ten_minutes(planner: Planner) -> None:
@@ -249,7 +251,7 @@ def test_planning_uses_the_cache_when_offline(planner: Planner) -> None:
 
 @pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
 def test_an_unreachable_channel_is_retried_early_in_some_cases(planner: Planner, way: str) -> None:
-    """Cases: the user requests the channel or fresh data, a mirror is configured, or ten minutes pass."""
+    """The user requests the channel or fresh data, configures a mirror, or ten minutes pass."""
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()
@@ -281,8 +283,8 @@ def test_the_record_of_an_outage_is_removed_after_a_success(planner: Planner) ->
     assert channels(planner.plan()) == ["maker"]
 
 
-def test_an_http_error_is_not_remembered(planner: Planner) -> None:
-    """The server may be fixed at any moment, and a retry does not have to wait for a timeout."""
+def test_an_http_error_of_a_channel_is_not_remembered(planner: Planner) -> None:
+    """The server may be fixed at any moment, and retrying does not involve a timeout."""
     planner.add_maker("5.7.1")
     assert channels(planner.plan()) == ["mini"]
     planner.serve_maker()
@@ -292,15 +294,17 @@ def test_an_http_error_is_not_remembered(planner: Planner) -> None:
 # ---------------------------------------------------------------- locks
 
 
-def test_a_lock_survives_a_round_trip(planner: Planner, tmp_path: Path) -> None:
+def test_a_written_lock_is_read_back_without_local_notes(planner: Planner, tmp_path: Path) -> None:
     lock = planner.plan(rocm="6.4")
     path = tmp_path / "a lock"
     path.write_text(lock_text(lock))
-    assert read_lock(path) == structs.replace(lock, local_notes=()), "they say nothing about other machines"
+    assert read_lock(path) == structs.replace(lock, local_notes=()), (
+        "local notes do not apply to other machines"
+    )
     assert lock_text(read_lock(path)) == path.read_text()
 
 
-def test_every_field_of_a_lock_survives_a_round_trip(tmp_path: Path) -> None:
+def test_every_field_of_a_written_lock_is_read_back(tmp_path: Path) -> None:
     wheel = Artifact(
         kind="wheel",
         name="torch",
@@ -373,7 +377,7 @@ def test_every_field_of_a_lock_survives_a_round_trip(tmp_path: Path) -> None:
         ('{"schema": 3, "future": true}', "a newer rocenv wrote the lock"),
     ],
 )
-def test_invalid_locks_are_refused(tmp_path: Path, content: str, said: str) -> None:
+def test_invalid_locks_are_rejected(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "x.lock"
     path.write_text(content)
     with pytest.raises(DataError, match=said) as caught:
@@ -384,7 +388,7 @@ def test_invalid_locks_are_refused(tmp_path: Path, content: str, said: str) -> N
 
 
 def test_a_lock_with_schema_1_is_read_as_the_same_set(tmp_path: Path) -> None:
-    """Its paths are relative to the ROCm packages' folder, and components do not specify their folder."""
+    """Its paths are relative to the folder of the ROCm packages, and its components have no folder."""
     packages = Layout(root="opt/rocm", library_dirs=("opt/rocm/lib",), libraries={}, links={"usr/bin": "a/*"})
     rocm = Component(kind="rocm", name="amd", version="6.2", channel="amd", why="", layout=packages)
     torch = Component(kind="torch", name="torch", version="2.5", channel="index", why="", python="3.11.2")
@@ -467,7 +471,7 @@ def test_an_unreadable_lock_is_an_error(tmp_path: Path, name: str) -> None:
         (("components", 0, "artifacts", 0, "name"), "-r", "not a valid package name or version"),
     ],
 )
-def test_unsafe_locks_are_refused(
+def test_unsafe_locks_are_rejected(
     planner: Planner, tmp_path: Path, keys: tuple[Any, ...], value: object, said: str
 ) -> None:
     plain = json.loads(lock_text(planner.plan()))
@@ -485,7 +489,7 @@ PYTORCH = "https://download.pytorch.org/whl"
 
 
 def _wheels_lock(artifact: dict[str, str], **component: Any) -> str:
-    """A lock with ROCm's wheels and torch, in which one wheel and component are modified."""
+    """Return a lock with ROCm wheels and torch, in which one wheel and its component are modified."""
     rocm = Artifact(
         kind="sdist",
         name="rocm",
@@ -545,7 +549,7 @@ def _wheels_lock(artifact: dict[str, str], **component: Any) -> str:
     ],
 )
 @pytest.mark.parametrize("schema", [1, LOCK_SCHEMA])
-def test_a_lock_can_spell_wheel_urls_as_indexes_and_mirrors_do(
+def test_wheel_urls_in_a_lock_can_be_escaped_as_on_indexes_and_mirrors(
     tmp_path: Path, name: str, version: str, url: str, schema: int
 ) -> None:
     path = tmp_path / "x.lock"
@@ -579,7 +583,7 @@ def test_a_lock_can_spell_wheel_urls_as_indexes_and_mirrors_do(
         ({}, {"python": "3.12.1"}, r"Python 3\.11\.2 in `venv`, torch for Python 3\.12\.1 in `venv`"),
     ],
 )
-def test_locks_with_invalid_wheels_are_refused(
+def test_locks_with_invalid_wheels_are_rejected(
     tmp_path: Path, artifact: dict[str, str], component: dict[str, Any], said: str
 ) -> None:
     path = tmp_path / "x.lock"
@@ -619,7 +623,7 @@ def test_a_lock_from_a_different_machine_uses_the_local_mirror(planner: Planner)
     assert relocated(elsewhere, planner.work()) == here
 
 
-def test_a_lock_file_does_not_contain_a_mirrors_password(planner: Planner, tmp_path: Path) -> None:
+def test_a_lock_file_does_not_contain_the_password_of_a_mirror(planner: Planner, tmp_path: Path) -> None:
     lock = _with_urls(planner.plan(), "http://me:p@ss@mirror.example.org/debian")
     path = tmp_path / "x.lock"
     path.write_text(lock_text(lock))
@@ -644,7 +648,7 @@ def test_a_lock_from_an_unknown_repository_keeps_its_urls(planner: Planner) -> N
     assert relocated(lock, planner.work()) == lock
 
 
-def test_shared_artifacts_are_listed_once(planner: Planner) -> None:
+def test_artifacts_shared_by_components_are_listed_once(planner: Planner) -> None:
     lock = planner.plan()
     twice = structs.replace(lock, components=lock.components * 2)
     assert twice.artifacts == lock.components[0].artifacts

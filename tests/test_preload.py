@@ -8,7 +8,7 @@ from tests.sets import SHIMS, TORCH_LIB, zluda_lock
 BIN = "rocm/5.7/bin"
 
 
-def test_callers_are_loaded_after_callees() -> None:
+def test_libraries_are_loaded_after_their_dependencies() -> None:
     order = preload(zluda_lock(), {f"{BIN}/amdhip64.dll"}, in_torch=False)
     assert order == (
         f"{BIN}/amdhip64.dll",
@@ -21,11 +21,11 @@ def test_callers_are_loaded_after_callees() -> None:
     assert folders_of(zluda_lock()) == (BIN, "zluda")
 
 
-def test_a_runtime_missing_from_the_sdk_is_left_to_the_driver() -> None:
+def test_a_runtime_missing_from_the_sdk_is_loaded_from_the_driver() -> None:
     assert preload(zluda_lock(), (), in_torch=False)[0] == "zluda/nvcuda.dll"
 
 
-def test_torchs_original_is_copied_before_it_is_replaced() -> None:
+def test_the_original_torch_file_is_copied_before_it_is_replaced() -> None:
     first, *rest = shims_of(zluda_lock(), in_torch=True)
     assert (first.path, first.source) == (
         "zluda/nvrtc_cuda.dll",
@@ -35,7 +35,7 @@ def test_torchs_original_is_copied_before_it_is_replaced() -> None:
     assert all(shim.original for shim in rest)
 
 
-def test_a_build_with_cudas_file_names_needs_no_copies() -> None:
+def test_a_zluda_build_with_cuda_file_names_needs_no_copies() -> None:
     lock = zluda_lock()
     same = replace(
         SHIMS, files=tuple(replace(file, file=file.stands_for) for file in SHIMS.files), original=""

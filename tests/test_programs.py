@@ -1,4 +1,4 @@
-"""Programs are found on the system, never in the current folder."""
+"""The search for programs, which never includes the current folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folders that each contain the program; one is the current folder."""
+    """Folders that contain the program, one of which is the current folder."""
     for name in ("here", "here/bin", "path", "system"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "tool").write_text("#!/bin/sh\n")
@@ -59,7 +59,7 @@ def test_system_folders_are_searched_if_path_is_unset(monkeypatch: pytest.Monkey
     assert programs.program_on_path("sh") in ("/bin/sh", "/usr/bin/sh")
 
 
-def test_non_executable_files_are_skipped(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_not_executable_are_skipped(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chmod(folders / "path/tool", 0o644)
     monkeypatch.setenv("PATH", str(folders / "path"))
     assert programs.program_on_path("tool") is None

@@ -25,8 +25,6 @@ MB = 1_000_000
 
 
 class Clock:
-    """A clock that advances only on request."""
-
     def __init__(self) -> None:
         self.now = 100.0
 
@@ -35,7 +33,7 @@ class Clock:
 
 
 class Plain:
-    """A progress display without a terminal, with its output."""
+    """A progress display without a terminal, and its output."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -166,7 +164,7 @@ PROGRAM = """
 
 
 def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
-    """Run the program with stderr on a terminal with 80 columns; return stdout and the terminal output."""
+    """Run the program with stderr on a terminal of 80 columns; return stdout and the terminal output."""
     import fcntl
     import pty
     import struct
@@ -189,7 +187,7 @@ def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
         while block := os.read(master, 65536):
             received += block
     except OSError:
-        pass  # Linux returns EIO once the other side is closed
+        pass  # Linux returns EIO after the other end was closed
     out, _ = child.communicate(timeout=20)
     os.close(master)
     return out.decode(), received.decode()
@@ -197,7 +195,7 @@ def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
 
 @pytest.mark.skipif(WINDOWS, reason="needs a pseudo-terminal")
 class TestTerminal:
-    def test_long_work_shows_title_rate_and_time_left_and_is_cleared_afterwards(self) -> None:
+    def test_a_long_stage_shows_title_rate_and_time_left_and_is_then_cleared(self) -> None:
         out, shown = on_terminal(1.2)
         assert out == "early\ndata\n"
         assert re.search(r"Fetching .*\d+\.\d kB of 1\.0 MB, \d+\.\d kB/s, 0:0\d left", shown)
@@ -207,16 +205,16 @@ class TestTerminal:
         assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is restored
         assert re.search(r"Fetching: 900\.0 kB in \d+\.\d s", shown.rpartition("\x1b[")[2])
 
-    def test_short_work_shows_only_the_note(self) -> None:
+    def test_a_short_stage_shows_only_the_note(self) -> None:
         out, shown = on_terminal(0)
         assert (out, shown) == ("early\ndata\n", "a [note] of its own\r\n")
 
-    def test_interrupted_work_restores_the_cursor(self) -> None:
+    def test_an_interrupted_stage_restores_the_cursor(self) -> None:
         out, shown = on_terminal(0.8, "fail")
         assert out == "early\n"
         assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
 
-    def test_no_color_removes_only_the_colors(self) -> None:
+    def test_no_color_removes_only_colors(self) -> None:
         _, colourful = on_terminal(0.8)
         _, plain = on_terminal(0.8, NO_COLOR="1")
         colours = re.compile(r"\x1b\[(?:3[0-9]|38;[0-9;]+)m")
@@ -239,7 +237,7 @@ def test_plain_lines_do_not_import_rich() -> None:
     assert done.stderr.startswith(b"a [note] of its own\n")
 
 
-# ---------------------------------------------------------------- what commands say
+# ---------------------------------------------------------------- commands
 
 
 SHOW_TITLES = """\
@@ -255,8 +253,8 @@ progress.Progress._shown = show
 """
 
 
-def test_commands_that_may_take_long_say_what_they_do(mini: Mini, tmp_path: Path) -> None:
-    """With gigabytes, each of these took seconds in silence."""
+def test_commands_that_may_take_long_show_what_they_do(mini: Mini, tmp_path: Path) -> None:
+    """With gigabytes of data, each of these took seconds without any output."""
     (tmp_path / "sitecustomize.py").write_text(SHOW_TITLES)
 
     def titles(*argv: str) -> list[str]:
@@ -274,8 +272,8 @@ def test_commands_that_may_take_long_say_what_they_do(mini: Mini, tmp_path: Path
     assert titles("cache", "clear") == ["Emptying the cache"]
 
 
-def test_a_long_wait_says_what_it_does_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a network, `create` in a pipe was silent for a minute."""
+def test_a_long_wait_prints_its_title_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, `create` in a pipe was silent for a minute if there was no network."""
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.05)
     stream = io.StringIO()
     deadline = time.monotonic() + 20
@@ -285,7 +283,7 @@ def test_a_long_wait_says_what_it_does_without_a_terminal(monkeypatch: pytest.Mo
         assert stream.getvalue() == "Reading package lists: 0:00\n"
 
 
-def test_the_caller_can_report_the_end_of_a_wait() -> None:
+def test_the_closing_line_of_a_wait_can_be_left_to_the_caller() -> None:
     plain = Plain()
     with plain.progress.wait("Removing env `demo`", closing=False):
         plain.clock.now += 5

@@ -1,4 +1,4 @@
-"""The table of cards in README.md matches the data, and the commands in the docs exist."""
+"""The table of cards in README.md, and commands and links in the docs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TestTable:
         assert SCRIPT.main(["--readme", str(copy)]) == 0
         assert copy.read_text(encoding="utf-8") == text
 
-    def test_each_command_resolves_to_the_set_in_its_row(self, tmp_path: Path) -> None:
+    def test_each_command_in_the_table_resolves_to_the_set_in_its_row(self, tmp_path: Path) -> None:
         seen = set()
         for card, platform, answer, command in rows():
             if (platform, command) in seen:
@@ -79,7 +79,7 @@ class TestTable:
 
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
-    """For each answer that is not "no", yield its first card, platform, answer and command."""
+    """Yield the first card, platform, answer and command of each answer that is not "no"."""
     for line in README.read_text(encoding="utf-8").splitlines():
         cells = [each.strip() for each in line.strip("|").split("|")]
         if len(cells) != 5 or not cells[1].startswith("gfx"):
@@ -105,7 +105,7 @@ def commands(text: str) -> Iterator[str]:
 
 
 def problem(command: str) -> str:
-    """Return the unknown word in a command; "" if there is none."""
+    """Return the unknown word in a command, or "" if there is none."""
     words = command.split()[1:]
     if words[0] == "help" or words[0].startswith("-"):
         words = words[1:] or ["list"]
@@ -127,7 +127,7 @@ def problem(command: str) -> str:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_commands_exist(document: Path) -> None:
+def test_all_commands_in_the_docs_exist(document: Path) -> None:
     found = {each: problem(each) for each in commands(document.read_text(encoding="utf-8"))}
     assert {each: text for each, text in found.items() if text} == {}
     assert found or document != README
@@ -147,7 +147,7 @@ def test_a_command_that_does_not_exist_is_found(text: str, expected: str) -> Non
     assert next(filter(None, map(problem, commands(text))), "") == expected
 
 
-def test_links_to_files_work() -> None:
+def test_links_to_files_in_the_docs_work() -> None:
     missing = []
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The distribution's real indices, from the mirror that apt on this machine uses."""
+"""The distribution's real indexes, from the mirror that apt on this machine uses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def plan(request: Request, home: Home, *, repo: str) -> Lock:
         ),
     ],
 )
-def test_real_indices_yield_a_plan(
+def test_real_indexes_yield_a_plan(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     channel: str,
@@ -88,7 +88,7 @@ def test_real_indices_yield_a_plan(
 
 @pytest.mark.network
 def test_only_rocm_comes_from_experimental(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything else, most importantly the C library, comes from sid."""
+    """Everything else, in particular the C library, comes from sid."""
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     request = Request(rocm="7.2", target="gfx1201", channel="debian-experimental")
     lock = plan(request, Home(tmp_path / "home"), repo="debian-experimental")

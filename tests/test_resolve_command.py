@@ -1,4 +1,4 @@
-"""`rocenv resolve` and the resulting env: Windows, overrides, the iGPU and the user's own rows."""
+"""`rocenv resolve` and the resulting env: Windows, overrides, integrated GPUs and user rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ checked = "2026-11-20"
 
 
 def shipped(tmp_path: Path, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run `rocenv resolve` with rocenv's own data and no network access."""
+    """A function that runs `rocenv resolve` with rocenv's own data and without a network."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
     env = {**environ, "ROCENV_HOME": str(tmp_path / "home"), "ROCENV_OFFLINE": "1", "ROCENV_TARGET": ""}
     env |= more
@@ -47,7 +47,7 @@ def plan(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-# ---------------------------------------------------------------- sets for Windows
+# ---------------------------------------------------------------- Windows sets
 
 
 def test_a_set_with_zluda_is_planned_on_any_machine(tmp_path: Path) -> None:
@@ -59,15 +59,17 @@ def test_a_set_with_zluda_is_planned_on_any_machine(tmp_path: Path) -> None:
     (archive,) = parts["zluda"]["artifacts"]
     assert archive["url"].startswith("https://github.com/lshqqytiger/ZLUDA/releases/download/rel.5e717459")
     assert archive["url"].endswith("/ZLUDA-windows-rocm5-amd64.zip")
-    assert (archive["sha256"], archive["size_bytes"]) == (None, None), "their hashes are not published"
+    assert (archive["sha256"], archive["size_bytes"]) == (None, None), (
+        "the hashes of these files are not published"
+    )
     assert parts["torch"]["version"] == "2.7.1+cu118"
-    assert parts["torch"]["python"] == "3.11", "app developers recommend it with HIP SDK 5.7"
+    assert parts["torch"]["python"] == "3.11", "app developers recommend this build with HIP SDK 5.7"
     environment = found["environment"]
     assert environment["DISABLE_ADDMM_CUDA_LT"] == "1"
     assert environment["TORCH_HOME"] == "{prefix}\\cache\\torch"
     assert environment["HIP_PATH"] == environment["HIP_PATH_57"] == "{prefix}\\rocm\\5.7\\"
     assert environment["PATH"].split(";")[1] == "{prefix}\\venv\\Scripts"
-    assert not {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"} & set(environment), "they are for Linux only"
+    assert not {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"} & set(environment), "the sets are for Linux only"
     assert "torch" not in {
         part["kind"] for part in plan(shipped(tmp_path, *wish, "--no-torch", "--json"))["components"]
     }
@@ -103,7 +105,7 @@ def test_zluda_requires_windows(tmp_path: Path) -> None:
     assert "hint: rocenv resolve --torch --target gfx1100" in done.stderr
 
 
-def test_a_card_without_pytorch_gets_commands_that_work(tmp_path: Path) -> None:
+def test_commands_suggested_for_a_card_without_pytorch_work(tmp_path: Path) -> None:
     wish = ("--platform", "linux", "--torch", "--target", "RX 580")
     done = shipped(tmp_path, *wish)
     assert done.returncode == 1
@@ -130,7 +132,7 @@ def test_a_card_without_pytorch_gets_commands_that_work(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_machine_without_a_usable_gpu_gets_a_next_step(
+def test_a_next_step_is_suggested_on_a_machine_without_a_usable_gpu(
     mini: Mini, device: int | None, expected: tuple[str, ...]
 ) -> None:
     del mini.env["ROCENV_PROFILES"], mini.env["ROCENV_TARGET"]
@@ -186,12 +188,12 @@ def test_a_set_without_file_lists_is_shown_with_a_note(tmp_path: Path) -> None:
     assert "hint: unset ROCENV_OFFLINE" in found["notes"]
 
 
-def test_a_plan_for_an_app_in_its_own_folder_says_where_to_get_the_app(tmp_path: Path) -> None:
+def test_a_note_on_a_plan_says_where_to_get_an_app_that_is_not_included(tmp_path: Path) -> None:
     found = plan(shipped(tmp_path, "--app", "comfyui", "--target", "gfx1100", "--json"))
     assert "`git clone https://github.com/Comfy-Org/ComfyUI`" in found["notes"][0]
 
 
-def test_an_unknown_channel_is_refused_and_the_known_ones_are_listed(mini: Mini) -> None:
+def test_the_error_for_an_unknown_channel_lists_the_known_ones(mini: Mini) -> None:
     done = mini.run("resolve", "--channel", "minni")
     assert done.returncode == 2
     assert "error: unknown channel `minni`" in done.stderr
@@ -199,7 +201,7 @@ def test_an_unknown_channel_is_refused_and_the_known_ones_are_listed(mini: Mini)
     assert "hint: channels: mini" in done.stderr
 
 
-# ---------------------------------------------------------------- an override
+# ---------------------------------------------------------------- overrides
 
 
 def test_an_override_is_set_only_in_the_env(mini: Mini) -> None:
@@ -239,26 +241,26 @@ def test_the_env_hides_the_igpu_alongside_the_card(mini: Mini) -> None:
     (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
     done = mini.run("resolve", "--rocm", "5.7", "--json")
     found = plan(done)
-    assert found["target"] == "gfx1100", "the card, although the kernel lists the iGPU first"
+    assert found["target"] == "gfx1100", "the env selects the card, although the kernel lists the iGPU first"
     assert found["environment"]["HIP_VISIBLE_DEVICES"] == "1"
     assert "HIP_VISIBLE_DEVICES=1 in the env hides the iGPU" in done.stderr
     other = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1030", "--json"))
-    assert "HIP_VISIBLE_DEVICES" not in other["environment"], "the env is not for this machine's card"
+    assert "HIP_VISIBLE_DEVICES" not in other["environment"], "the env is not for the card in this machine"
 
 
-def test_the_env_hides_the_igpu_for_a_different_card_too(mini: Mini) -> None:
+def test_the_env_for_one_of_several_cards_also_hides_the_igpu(mini: Mini) -> None:
     del mini.env["ROCENV_TARGET"]
     root = Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6)
     root.gpu(2, 0x744C, 110000, units=96).gpu(3, 0x73BF, 100300, memory=8 << 30)
     (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
     found = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1030", "--json"))
-    assert found["environment"]["HIP_VISIBLE_DEVICES"] == "2,1", "programs use the first GPU"
+    assert found["environment"]["HIP_VISIBLE_DEVICES"] == "2,1", "programs use the first GPU in the list"
     both = mini.run("resolve", "--rocm", "5.7", "--target", "gfx1100,gfx1030", "--json")
     assert plan(both)["environment"]["HIP_VISIBLE_DEVICES"] == "1,2"
     assert "HIP_VISIBLE_DEVICES=1,2 in the env hides the iGPU" in both.stderr
 
 
-def test_a_set_for_two_targets_names_the_target_without_kernels(mini: Mini) -> None:
+def test_a_note_on_a_set_for_two_targets_names_the_target_without_kernels(mini: Mini) -> None:
     for targets in ("gfx1100,gfx1030", "gfx1030,gfx1100"):
         found = plan(mini.run("resolve", "--rocm", "5.7", "--target", targets, "--json"))
         (warning,) = found["warnings"]
@@ -310,7 +312,7 @@ _GPUS = "schema = 1\n" + "".join(
 )
 
 
-# ---------------------------------------------------------------- Linux on Windows
+# ---------------------------------------------------------------- WSL
 
 _SWITCH = "HSA_ENABLE_DXG_DETECTION"
 _WSL = f"""schema = 1
@@ -351,7 +353,9 @@ def test_an_env_on_wsl_enables_gpu_access(mini: Mini) -> None:
     assert f"{_SWITCH}=1 in the env: ROCm looks for the GPU there" in found["notes"]
     assert "on WSL, ROCm 6.4.3 needs a library of its own (`rocenv explain wsl`)" in found["notes"]
     assert not any("display driver" in note for note in found["notes"]), "the driver is new enough"
-    assert _SWITCH not in plan(mini.run("resolve", "--rocm", "5.7", "--json"))["environment"], "it knows none"
+    assert _SWITCH not in plan(mini.run("resolve", "--rocm", "5.7", "--json"))["environment"], (
+        "ROCm 5.7 does not support WSL"
+    )
 
 
 def test_an_old_windows_driver_is_reported_on_wsl(mini: Mini) -> None:
@@ -360,12 +364,12 @@ def test_an_old_windows_driver_is_reported_on_wsl(mini: Mini) -> None:
     assert "AMD's display driver 26.1 or newer; Windows has 32.0.31000.4" in " ".join(shown.split())
 
 
-def test_an_explicit_target_is_enough_if_windows_lists_no_gpus(mini: Mini) -> None:
+def test_an_explicit_target_suffices_if_windows_does_not_list_its_gpus(mini: Mini) -> None:
     on_wsl(mini)
     silent = mini.run("resolve", "--rocm", "6.4")
     assert (silent.returncode, "--target" in silent.stderr) == (1, True)
     assert "Windows did not list its GPUs" in silent.stderr
-    assert "another machine" not in silent.stderr, "it is this machine's GPU"
+    assert "another machine" not in silent.stderr, "the target is for the GPU in this machine"
     found = plan(mini.run("resolve", "--rocm", "6.4", "--target", "gfx1100", "--json"))
     assert found["environment"][_SWITCH] == "1"
     assert any("the installed version is unknown" in note for note in found["notes"])
@@ -379,7 +383,7 @@ def test_an_explicit_target_is_enough_if_windows_lists_no_gpus(mini: Mini) -> No
         notes = plan(mini.run(*argv))["notes"]
         assert any(f"`--driver` is {driver}" in note for note in notes) is not sufficient, (driver, notes)
         assert not any("driver skew" in note or "is unknown" in note for note in notes), (
-            "it is Windows' driver"
+            "the driver is that of Windows"
         )
 
 
@@ -413,10 +417,10 @@ def test_the_shipped_rows_cover_wsl(tmp_path: Path) -> None:
         assert not any("WSL" in note for note in native["notes"])
 
 
-# ---------------------------------------------------------------- the user's own rows
+# ---------------------------------------------------------------- user rows
 
 
-def test_user_rows_take_effect_at_once(mini: Mini) -> None:
+def test_user_rows_take_effect_immediately(mini: Mini) -> None:
     assert mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036").returncode == 1
     own = mini.home / "profiles" / "mine.toml"
     own.parent.mkdir(parents=True)

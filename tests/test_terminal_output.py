@@ -1,4 +1,4 @@
-"""What users see at a terminal with 80 or 120 columns: transcripts in `tests/ui/80` and `tests/ui/120`.
+"""Transcripts of what users see at a terminal with 80 or 120 columns, in `tests/ui/80` and `tests/ui/120`.
 
 ROCENV_WRITE_GOLDEN=1 updates them. Read changes in the transcripts as a new user would.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 GOLDEN = Path(__file__).with_name("ui")
 WIDTHS = (80, 120)
-SHOWN_HOME = "/home/somebody"  # as long as a `Place`'s path
+SHOWN_HOME = "/home/somebody"  # as long as the path of a `Place`
 LOG = """\
 Loading the model on GPU 0: AMD Radeon RX 6750 XT (gfx1031)
 Traceback (most recent call last):
@@ -41,7 +41,7 @@ RuntimeError: HIP error: no kernel image is available for execution on the devic
 """
 
 
-# The disk of the tests may be nearly full, which `doctor` reports.
+# The disk may be nearly full, which `doctor` would report.
 ROOM = """\
 import shutil
 usage = shutil.disk_usage("/")._replace(free=1 << 40)
@@ -50,7 +50,7 @@ shutil.disk_usage = lambda _path: usage
 
 
 class Place(NamedTuple):
-    """A folder, and the program's environment."""
+    """A folder, and the environment of the program."""
 
     folder: Path
     env: dict[str, str]
@@ -84,14 +84,14 @@ def node(place: Place) -> None:
 
 
 def blocked(place: Place) -> None:
-    """A container that has no `/dev/kfd` and has a wrong setting."""
+    """Create a container without `/dev/kfd` and with a wrong setting."""
     root = place.machine().kernel().cpu().gpu(1, 0x73DF, 100301, units=40, memory=12 * GIB)
     (root.path / "dev/kfd").unlink()
     place.env["HSA_OVERRIDE_GFX_VERSION"] = "11.0.0"
 
 
 def mirror(place: Place) -> Iterator[None]:
-    """A machine with a mirror of tiny sets that contain fake libraries."""
+    """Create a machine with a mirror of tiny sets that contain fake libraries."""
     root = place.folder / "mini"
     root.mkdir()
     with Loopback(folder=root / "www") as server:
@@ -102,7 +102,7 @@ def mirror(place: Place) -> Iterator[None]:
         yield
 
 
-# Transcript -> its machine and commands; settings come before a command.
+# Transcript -> its machine and commands; variables precede the command.
 TRANSCRIPTS: dict[str, tuple[Callable[[Place], Iterator[None] | None], tuple[str, ...]]] = {
     "help": (no_gpu, ("rocenv help",)),
     "gpus-igpu-and-card": (igpu_and_card, ("rocenv gpus",)),
@@ -141,7 +141,7 @@ ASKS = ("rocenv create demo --rocm 5.7", "rocenv rm demo")
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    """A folder whose path always has the same length, because the length affects where lines break."""
+    """A folder whose path always has the same length, because the length affects line breaks."""
     folder = Path(tempfile.mkdtemp(prefix="g", dir="/tmp"))
     home = folder / "rocenv"
     home.mkdir()
@@ -158,7 +158,7 @@ def place() -> Iterator[Place]:
 
 
 def shown(place: Place, command: str, width: int) -> str:
-    """Run a command at a terminal, answer yes to its question, and return what it shows."""
+    """Run a command at a terminal, answer yes to its question, and return the terminal output."""
     setting, _, argv = command.rpartition(" rocenv ")
     env = place.env | dict([setting.split("=", 1)] if setting else [])
     program = [sys.executable, "-m", "rocenv", *argv.removeprefix("rocenv ").split()]
@@ -172,12 +172,12 @@ def shown(place: Place, command: str, width: int) -> str:
 
 
 def masked(text: str, place: Place) -> str:
-    """Replace what differs between machines and days with something of the same length."""
+    """Replace text that differs between machines and days with text of the same length."""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     text = text.replace(str(place.folder), SHOWN_HOME)
     text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:00000", text)
     text = re.sub(r" +\d+\.\d\d s", lambda found: "0.00 s".rjust(len(found[0])), text)
-    # The results of random input, and rates; their lengths affect the line breaks.
+    # Results for random input, and rates, whose lengths affect line breaks.
     text = re.sub(r"(?m)^(  (?:gemm|blas) .* s  ).*(?:\n {20,}.*)*", r"\1…", text)
     text = re.sub(r"\d+(\.\d)? [kMG]?B\b", "0.0 MB", text)
     return re.sub(r"\d{4}-\d\d-\d\d[T ][\d:+.Z]+", "2026-01-01T00:00:00Z", text)
@@ -185,7 +185,7 @@ def masked(text: str, place: Place) -> str:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", TRANSCRIPTS)
-def test_transcript(name: str, width: int, place: Place) -> None:
+def test_the_output_matches_the_transcript(name: str, width: int, place: Place) -> None:
     machine, commands = TRANSCRIPTS[name]
     assert len(str(place.folder)) == len(SHOWN_HOME)
     with contextlib.contextmanager(lambda: machine(place) or iter([None]))():
@@ -197,7 +197,7 @@ def test_transcript(name: str, width: int, place: Place) -> None:
     assert text == golden.read_text()
 
 
-# Lines can be too long only if they contain nothing but text that people paste.
+# Only lines that consist of text for pasting may be too long.
 PASTED = re.compile(
     r" *(?:hint: |more: +|详情： +|activate it: +|or run one command: +|line \d+: |- )?"
     r"(?:`[^`]+`|[^\s\u2e80-\uffff]+|\[\S+|(?:rocenv|sudo|export|grep|\.) .*)"

@@ -1,4 +1,4 @@
-"""`rocenv verify` as users run it, on an env that `create` installs from packages with fake libraries."""
+"""`rocenv verify` on the command line, on an env that `create` installs from packages with fake libraries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LADDER = ["files", "load", "version", "compile", "device", "memory", "kernel", "
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Mini]:
-    """The miniature world with a 6.4 set of fake libraries, including a C library."""
+    """The simulated machine with a 6.4 set of fake libraries, including a C library."""
     root = tmp_path / "a home with spaces"
     root.mkdir()
     with Loopback(folder=root / "www") as server:
@@ -72,7 +72,7 @@ def test_the_whole_ladder_runs_under_the_envs_loader(world: Mini) -> None:
         ("sgemm=nan", "blas", "failed", 1),
     ],
 )
-def test_a_fault_affects_only_its_rung(
+def test_a_fault_in_a_library_affects_only_its_rung(
     world: Mini, fault: str, rung: str, status: str, exit_code: int
 ) -> None:
     world.create("demo", "--rocm", "6.4")
@@ -100,7 +100,7 @@ def test_an_env_for_two_targets_passes_on_nodes_with_either(world: Mini, node: s
     assert node in next(each for each in verified["rungs"] if each["rung"] == "device")["detail"]
     assert json.loads(world.run("show", "demo", "--json", **gpu).stdout)["targets"] == ["gfx1100", "gfx1030"]
     other = world.run("verify", "demo", "--json", **(gpu | {"ROCENV_STANDIN_TARGET": "gfx1201"}))
-    assert other.returncode == 1, "a third kind of GPU"
+    assert other.returncode == 1, "the env is not for this third kind of GPU"
     assert rungs(other)["device"]["status"] == "failed"
 
 
@@ -121,7 +121,7 @@ def test_upto_stops_after_the_given_rung(world: Mini) -> None:
 
 
 @pytest.mark.parametrize("target", ["nonsense", "gfx90a:xnack-", "../gfx1100"])
-def test_an_invalid_target_is_refused_before_anything_runs(world: Mini, target: str) -> None:
+def test_an_invalid_target_is_rejected_before_anything_runs(world: Mini, target: str) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", "--target", target, "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "target-unknown")
@@ -137,7 +137,7 @@ def test_results_for_a_different_target_are_not_saved(world: Mini) -> None:
     assert json.loads(world.run("list", "--json").stdout)["envs"][0]["verified"] == "load"
 
 
-def test_trace_lines_are_not_shown(world: Mini) -> None:
+def test_trace_lines_are_not_printed(world: Mini) -> None:
     world.create("two words", "--rocm", "6.4")
     done = world.run("verify", "two words", "--upto", "compile", ROCENV_STANDIN_FAIL="compile=abort")
     assert "SIGABRT in hiprtcCompileProgram" in done.stdout
@@ -151,7 +151,7 @@ def test_an_unwritable_folder_is_not_blamed_on_the_env(world: Mini, tmp_path: Pa
     done = world.run("verify", "demo", "--upto", "load", "--save-artifacts", "/proc")
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: cannot write to the folder `/proc`" in done.stderr
-    # Limit files to 512 bytes, which acts like a full disk. Cached bytecode must not be truncated either.
+    # Limit files to 512 bytes to simulate a full disk. Do not write bytecode, which would be truncated.
     limited = 'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"'
     command = ["sh", "-c", limited, "sh", *world.command("verify", "demo", "--upto", "load")]
     full = subprocess.run(command, env=world.env, capture_output=True, text=True, timeout=30, check=False)
@@ -161,7 +161,7 @@ def test_an_unwritable_folder_is_not_blamed_on_the_env(world: Mini, tmp_path: Pa
 
 
 def test_system_libraries_do_not_leak_into_the_env(world: Mini, tmp_path: Path) -> None:
-    foreign = tmp_path / "opt" / "rocm" / "lib"  # LD_PRELOAD splits at spaces
+    foreign = tmp_path / "opt" / "rocm" / "lib"  # no spaces, at which the loader splits LD_PRELOAD
     foreign.mkdir(parents=True)
     for name in ("libamdhip64.so.6", "librocblas.so.6"):
         (foreign / name).write_bytes(standin_libraries()["hip" if "hip" in name else "rocblas"])
@@ -212,11 +212,11 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
     world.create("sd-of-marie", "--rocm", "6.4")
     file = world.root / "report.json"
     refused = world.run("verify", "sd-of-marie", "--report", str(file))
-    assert (refused.returncode, refused.stdout) == (2, ""), "this machine is not the one in the report"
+    assert (refused.returncode, refused.stdout) == (2, ""), "the report must not describe this machine"
     assert "unset ROCENV_SYSROOT ROCENV_TARGET" in refused.stderr
     del world.env["ROCENV_TARGET"], world.env["ROCENV_SYSROOT"]
     nowhere = world.run("verify", "sd-of-marie", "--report", str(world.root / "none" / "report.json"))
-    assert (nowhere.returncode, nowhere.stdout) == (2, ""), "reported before the ladder runs"
+    assert (nowhere.returncode, nowhere.stdout) == (2, ""), "the report is announced before the ladder runs"
     done = world.run("verify", "sd-of-marie", "--report", str(file), USER="marie", HOSTNAME="maries-pc")
     assert done.returncode == 0, done.stderr
     assert f"wrote `{file}`" in done.stderr
@@ -226,9 +226,9 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
     assert report["set"]["components"][0]["version"] == "6.4.3"
     assert (report["set"]["target"], report["level"]) == ("gfx1100", "blas")
     assert [rung["rung"] for rung in report["rungs"]] == LADDER
-    assert "STAND-IN" in text, "readers must see that this was not a GPU"
+    assert "STAND-IN" in text, "readers must see that no GPU was used"
     assert all("GFLOP/s" in rate for rate in report["figures"]["blas"])
-    assert len(report["figures"]["blas"]) == 2, "float32 and float16"
+    assert len(report["figures"]["blas"]) == 2, "the rungs test float32 and float16"
     assert report["machine"]["driver"]["kernel"] == os.uname().release
     assert "gpus" in report["machine"]
     again = world.run("verify", "sd-of-marie", "--report", str(file))
@@ -240,8 +240,8 @@ def test_a_field_report_contains_no_names(world: Mini) -> None:
     assert "File name too long" in long.stderr
 
 
-def test_a_report_about_a_failure_contains_no_names_either(world: Mini, tmp_path: Path) -> None:
-    """Any loaded library can add to a rung's output, which may contain user names, host names and paths."""
+def test_a_report_about_a_failure_contains_no_names(world: Mini, tmp_path: Path) -> None:
+    """Any library can add user names, host names and paths to the output of a rung."""
     foreign = tmp_path / "Anna Schmidt" / "lib"
     foreign.mkdir(parents=True)
     says = 'fputs("marie on maries-pc: /srv/Customers of Anna/x.log, /usr/lib/libm.so.6\\n", stderr);'

@@ -1,4 +1,4 @@
-"""Wrap text to a terminal's width."""
+"""Wrapping text to the width of a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rocenv.core.wrap import columns_of, wrapped
         ("\x1b[31mone two\x1b[0m  [x] y", ["- \x1b[31mone two\x1b[0m", "  [x] y"]),
     ],
 )
-def test_wrapped(text: str, lines: list[str]) -> None:
+def test_text_is_wrapped_at_words_with_an_indent(text: str, lines: list[str]) -> None:
     assert wrapped(text, 10, "- ", "  ") == lines
 
 

@@ -1,4 +1,4 @@
-"""Run commands as a user who is subject to file permissions."""
+"""Commands under other users and permissions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def missing(what: str) -> None:
-    """Skip the test because something is missing; in CI, where nothing should be missing, fail it."""
+    """Skip the test because something is missing, or fail it in CI, where nothing should be missing."""
     if os.environ.get("CI"):
         pytest.fail(what)
     pytest.skip(what)
@@ -38,7 +38,7 @@ def second_user() -> list[str]:
         missing("setpriv is not installed")
     caps = "-all,+dac_read_search"
     user = ["--reuid=65534", "--regid=65534", "--clear-groups"]
-    # Otherwise access(2) ignores capabilities of users other than root.
+    # Without this, access(2) ignores the capabilities of users other than root.
     user.append("--securebits=+no_setuid_fixup")
     return ["setpriv", *user, f"--inh-caps={caps}", f"--ambient-caps={caps}", f"--bounding-set={caps}"]
 

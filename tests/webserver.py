@@ -1,4 +1,4 @@
-"""Python's plain web server on 127.0.0.1, which knows nothing about mirrors or indices."""
+"""Python's plain web server on 127.0.0.1, without any support for mirrors or indexes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Keep requests out of the test's output."""
+        """Do not log requests to the output of the test."""
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ ENTRY = st.text(alphabet="abc/ .", min_size=1, max_size=4)
 ACTION = st.sampled_from(["set", "prepend", "unset"])
 
 
-def test_expand_replaces_only_the_prefix_and_only_once() -> None:
+def test_expand_replaces_the_prefix_placeholder_only_once() -> None:
     (change,) = expand([set_("A", "{prefix}/x:{other}:$HOME:{prefix}")], "/a/{prefix}/b")
     assert change.value == "/a/{prefix}/b/x:{other}:$HOME:/a/{prefix}/b"
 
@@ -48,7 +48,7 @@ def test_prepended_entries_come_first_without_duplicates_and_others_keep_their_o
 
 
 @given(st.lists(st.builds(EnvChange, action=ACTION, name=st.sampled_from("AB"), value=ENTRY), max_size=5))
-def test_reduced_changes_have_the_same_effect(changes: list[EnvChange]) -> None:
+def test_reducing_a_list_of_changes_keeps_its_effect(changes: list[EnvChange]) -> None:
     for platform in ("linux", "windows"):
         few = reduced(changes, platform)
         for before in ({}, {"A": "a"}, {"A": "x:y;z", "B": ""}):
@@ -71,6 +71,6 @@ def test_reduced_changes_have_the_same_effect(changes: list[EnvChange]) -> None:
         prepend("A", "/x:/y"),
     ],
 )
-def test_changes_that_shells_cannot_apply_are_refused(change: EnvChange) -> None:
+def test_changes_that_a_shell_cannot_apply_are_rejected(change: EnvChange) -> None:
     with pytest.raises(DataError):
         require_valid([change])

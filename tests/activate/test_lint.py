@@ -1,4 +1,4 @@
-"""Every script passes its shell's own check or a linter, both as a resource and after rendering."""
+"""Lint every script with its shell's own check or a linter, as a resource and after rendering."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_resource_files_pass_the_linters(tmp_path: Path) -> None:
     }
     # Tests run the exporters' files; linters for batch files do not exist.
     unchecked = (".bat", ".cmd", ".def", ".lua")
-    # Fragments that are valid only after other code, in a module, or when filled.
+    # Fragments that are valid only after other code, in a module, or once rendered.
     whole = {
         "powershell.ps1",
         "elvish-shared.elv",
@@ -144,7 +144,7 @@ RENDERED = {
 }
 
 
-# (Even in check mode, tcsh expands `!` from the history.)
+# Even in check mode, tcsh expands `!` to history entries.
 @pytest.mark.parametrize("prefix", ["/home/me/env", f"/{HOSTILE}".replace("!", "")])
 def test_rendered_scripts_pass_the_linters(tmp_path: Path, prefix: str) -> None:
     files = activation_files("my env", prefix, (*CHANGES, set_("A", prefix)), WATCHED, "linux")

@@ -1,4 +1,4 @@
-"""Start programs through the system's loader, with a library folder that no other program searches."""
+"""Start programs through the system's dynamic loader with a library folder that only they search."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_program_finds_the_library_and_keeps_its_name(tree: Path) -> None:
+def test_a_program_finds_the_envs_library_and_keeps_its_argv0(tree: Path) -> None:
     use = str(tree / "use")
     assert subprocess.run([use], capture_output=True, check=False, timeout=30).returncode == 127
     done = subprocess.run(arguments(tree, use, "a b"), capture_output=True, check=False, timeout=30)
@@ -105,7 +105,7 @@ def test_a_scripts_interpreter_can_be_another_script(tree: Path, tmp_path: Path)
     assert output(arguments(tree, str(outer), "x")).splitlines()[1:] == [f"['-z', '{outer}', 'x']"]
 
 
-def test_a_script_that_is_its_own_interpreter_is_an_error(tree: Path, tmp_path: Path) -> None:
+def test_a_script_whose_interpreter_is_the_script_itself_is_an_error(tree: Path, tmp_path: Path) -> None:
     script(tmp_path / "a", f"#!{tmp_path / 'a'}\n")
     with pytest.raises(CommandNotExecutable, match="scripts"):
         arguments(tree, str(tmp_path / "a"))
@@ -172,7 +172,7 @@ def test_the_search_skips_files_that_are_not_executable(
     assert find_program("tool", {"PATH": ":/bin"}) == "./tool"
 
 
-def test_a_folder_that_the_loader_cannot_search_is_refused(tmp_path: Path) -> None:
+def test_a_library_folder_that_the_loader_cannot_search_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(RocenvError, match="a;b"):
         loader_argv(["true"], {}, loader=LOADER, library_dirs=[tmp_path / "a;b"])
 
@@ -182,7 +182,7 @@ def test_a_folder_that_the_loader_cannot_search_is_refused(tmp_path: Path) -> No
 
 @pytest.fixture
 def wrapped(tree: Path, tmp_path: Path) -> dict[str, str]:
-    """PATH starts with two envs' wrappers; each wrapper must skip the other and itself."""
+    """A PATH that starts with the wrappers of two envs, which must skip each other and themselves."""
     for name in ("first env", "second"):
         (tmp_path / name).mkdir()
         write_wrappers(tmp_path / name, loader=LOADER, library_dirs=[tree / "lib"])
@@ -204,7 +204,7 @@ def test_rocm_exec_runs_programs_and_scripts(tree: Path, wrapped: dict[str, str]
     assert output([*run, str(script(tmp_path / "hello", "#!/bin/sh\necho hello\n"))], wrapped) == "hello"
 
 
-def test_an_env_shebang_finds_the_wrapper(tree: Path, wrapped: dict[str, str], tmp_path: Path) -> None:
+def test_a_usr_bin_env_shebang_finds_the_wrapper(tree: Path, wrapped: dict[str, str], tmp_path: Path) -> None:
     app = script(tmp_path / "app", f"#!/usr/bin/env python3\n{ASK}\n")
     assert output([str(app)], wrapped) == f"ours {tree / 've nv'}"
     assert output(arguments(tree, str(app), environ=wrapped), wrapped) == f"ours {tree / 've nv'}"

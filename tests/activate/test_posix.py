@@ -85,7 +85,7 @@ def test_every_value_is_preserved(name: str, tmp_path_factory: pytest.TempPathFa
         {name: "old" for name in WATCHED if name != "LD_PRELOAD"},
     ],
 )
-def test_previous_values_are_reported(posix: Work, before: dict[str, str]) -> None:
+def test_activation_reports_replaced_values(posix: Work, before: dict[str, str]) -> None:
     prefix = posix.env()
     environ = {**posix.environ, **before}
     outcome = posix.run("set -eu", posix.enter(prefix), environ=environ)
@@ -115,7 +115,7 @@ def test_a_variable_changed_while_active_is_kept_and_reported(posix: Work, value
     assert outcome.stderr.endswith(": ROCM_PATH HIP_PATH HIP_PATH_57\n")
 
 
-def test_a_list_that_contains_only_the_envs_entries_is_unset_on_deactivation(posix: Work) -> None:
+def test_a_list_with_only_the_envs_entries_is_unset_on_deactivation(posix: Work) -> None:
     prefix = posix.env()
     edit = f"LD_LIBRARY_PATH={prefix}/lib"
     outcome = posix.run(
@@ -124,7 +124,7 @@ def test_a_list_that_contains_only_the_envs_entries_is_unset_on_deactivation(pos
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_an_entry_that_was_already_in_the_list_is_kept(posix: Work) -> None:
+def test_deactivation_keeps_an_entry_that_was_in_the_list_before(posix: Work) -> None:
     prefix = posix.env()
     outcome = posix.run(
         posix.enter(prefix),
@@ -152,7 +152,7 @@ def test_a_failed_activation_does_not_change_an_active_env(posix: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_a_script_executed_under_a_different_name_explains_how_to_source_it(posix: Work) -> None:
+def test_executing_the_script_explains_how_to_source_it(posix: Work) -> None:
     prefix = posix.env(folder="my env")
     done = subprocess.run(
         posix.driver.argv(prefix / ".." / "my env" / "activate"),
@@ -174,7 +174,7 @@ def test_a_script_is_not_executable_and_can_be_sourced_in_a_function(posix: Work
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_the_command_cache_is_cleared(posix: Work) -> None:
+def test_activation_clears_the_shells_command_cache(posix: Work) -> None:
     prefix = posix.env()
     for folder in (prefix / "bin", posix.folder / "old"):
         folder.mkdir()
@@ -253,7 +253,7 @@ def test_the_prompt_shows_each_env_until_it_is_deactivated(posix: Work) -> None:
 @pytest.mark.parametrize(
     ("name", "shown"), [("demo-5.7", "demo-5.7"), ("漢字", "漢字"), ("a\x1b[31m\nb$", "a??31m?b?")]
 )
-def test_label(name: str, shown: str) -> None:
+def test_the_prompt_label_masks_control_characters_in_the_env_name(name: str, shown: str) -> None:
     assert label(name) == shown
 
 
@@ -261,7 +261,7 @@ def test_label(name: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/a:b", "/a\nb", "/a\x1bb"])
-def test_a_prefix_that_a_list_cannot_contain_is_refused(prefix: str) -> None:
+def test_a_prefix_with_a_path_separator_or_control_character_is_rejected(prefix: str) -> None:
     with pytest.raises(PrefixError):
         activation_script("demo", prefix, CHANGES)
 

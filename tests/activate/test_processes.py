@@ -1,4 +1,4 @@
-"""How rocenv describes the exit codes of programs that it starts, and passes interrupts to them."""
+"""Exit codes of the programs that rocenv starts, and interrupts that it passes to them."""
 
 from __future__ import annotations
 

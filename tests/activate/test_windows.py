@@ -1,7 +1,7 @@
-"""The parts of Windows activation that other systems can test: the oracle's rules, rejections, PowerShell's
+"""The parts of Windows activation that do not need Windows: the oracle's rules, rejected values, PowerShell's
 grammar.
 
-`tests/windows/test_cmd.py` runs the cmd script.
+`tests/windows/test_cmd.py` tests the cmd script.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def test_windows_variables_cannot_be_empty_and_colons_are_not_separators() -> No
         prepend("PATH", r"C:\a;C:\b"),
     ],
 )
-def test_values_that_cmd_would_misread_are_refused(change: EnvChange) -> None:
+def test_values_that_cmd_would_misread_are_rejected(change: EnvChange) -> None:
     with pytest.raises(DataError):
         require_valid([change], "windows")
 
 
 @pytest.mark.parametrize("char", [*'"%!^;', "\n", "\x1a", "\x7f", "\udc80"])
-def test_paths_invalid_in_batch_files_are_refused(char: str) -> None:
+def test_paths_that_are_invalid_in_batch_files_are_rejected(char: str) -> None:
     with pytest.raises(PrefixError) as refused:
         require_listable(f"C:\\a{char}b", "windows")
     assert refused.value.code == "prefix-unusable"
@@ -87,18 +87,18 @@ def test_paths_invalid_in_batch_files_are_refused(char: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_other_paths_are_accepted(prefix: str) -> None:
+def test_unusual_but_valid_paths_are_accepted(prefix: str) -> None:
     require_listable(prefix, "windows")
 
 
-def test_non_ascii_values_are_refused_except_in_the_prefix() -> None:
+def test_non_ascii_values_are_rejected_except_in_the_prefix() -> None:
     script = activation_script("sd", PREFIXES[2], CHANGES, WATCHED, "cmd", "windows")
     assert script.isascii()
     with pytest.raises(DataError):
         activation_script("sd", PREFIXES[0], [set_("A", "漢字")], WATCHED, "cmd", "windows")
 
 
-def test_names_are_not_mistaken_for_placeholders() -> None:
+def test_env_names_are_not_mistaken_for_placeholders() -> None:
     for word in ("LONGEST", "WHERE", "IDENT", "NAME", "SHOWN", "LABEL"):
         script = activation_script(word, f"C:\\{word}\\sd", CHANGES, WATCHED, "cmd", "windows")
         assert f'_ROCENV_P=C:\\{word}\\sd"' in script
@@ -106,7 +106,7 @@ def test_names_are_not_mistaken_for_placeholders() -> None:
         assert f"_ROCENV_V={word}" in script
 
 
-def test_each_platform_gets_its_own_files(tmp_path: Path) -> None:
+def test_each_platform_gets_its_own_activation_files(tmp_path: Path) -> None:
     for platform, names in (
         ("linux", {"activate", "Activate.ps1"}),
         (

@@ -26,7 +26,7 @@ _PASSED_ON = ("PATH", "LANG", "TMPDIR", "PYTHONPATH", "http_proxy", "https_proxy
 
 
 class Rocenv(Protocol):
-    """Runs the real program."""
+    """A callable that runs the real program."""
 
     def __call__(
         self, *args: str | os.PathLike[str], env: Mapping[str, str] | None = None, timeout_s: float = 600
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def apps_home() -> Iterator[Path]:
-    """The lane's ROCENV_HOME; downloads and unpacked packages are reused by later runs."""
+    """The lane's ROCENV_HOME; later runs reuse its downloads and unpacked packages."""
     home = LANE / "home"
     (LANE / "user").mkdir(parents=True, exist_ok=True)
     home.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def apps_home() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def rocenv(apps_home: Path) -> Rocenv:
-    """Runs the real program with the lane's ROCENV_HOME, as a user without a GPU."""
+    """A callable that runs the real program with the lane's ROCENV_HOME, as a user without a GPU."""
     plain = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     plain |= {"HOME": str(LANE / "user"), "ROCENV_HOME": str(apps_home), "LC_ALL": "C.UTF-8"}
 
@@ -95,7 +95,7 @@ def llama_env(rocenv: Rocenv) -> str:
 
 @pytest.fixture(scope="session")
 def rocm72_env(rocenv: Rocenv) -> str:
-    """The name of a new env with ROCm 7.2 from Debian experimental, created as a user would."""
+    """The name of a new env with ROCm 7.2 from Debian experimental, created from the command line."""
     rocenv("remove", "-y", "d72")
     options = ["--rocm", "7.2", "--channel", "debian-experimental", "--target", "gfx1201"]
     done = rocenv("create", "d72", *options, "-y", timeout_s=1800)
@@ -119,7 +119,7 @@ def clang_toolchain(apps_home: Path) -> Toolchain:
 
 def _create(rocenv: Rocenv, name: str, app: str, channel: str, target: str) -> str:
     """Create an env for an app from the store, or from the mirror that apt uses."""
-    rocenv("remove", "-y", name)  # might be left over from an earlier version of the code
+    rocenv("remove", "-y", name)  # may be left over from an earlier version of the code
     options = ["--app", app, "--rocm", "6.4", "--channel", channel, "--target", target]
     done = rocenv("create", name, *options, "-y", "--no-verify", timeout_s=1800)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 """Debian's real Blender with a fake HIP runtime, in a minimal env.
 
-Blender, its data and its libraries come from the lane's env, except for the HIP runtime. So Blender finds a
+Blender, its data and its libraries, except for the HIP runtime, come from the lane's env. So Blender finds a
 runtime only if a test adds one to its own env.
 """
 
@@ -35,7 +35,7 @@ scene.render.resolution_x = scene.render.resolution_y = 16
 scene.render.resolution_percentage = 100
 bpy.ops.wm.save_as_mainfile(filepath="{path}")
 """
-# Accepts all arguments, and writes a code object that the fake runtime accepts.
+# Accepts any arguments and writes a code object that the fake runtime accepts.
 HIPCC = """#!/bin/sh
 for word; do [ "$last" = -o ] && output=$word; last=$word; done
 [ -n "$output" ] || exit 0
@@ -77,12 +77,12 @@ class Studio:
 
     @property
     def scene(self) -> Path:
-        """A scene with 16 by 16 pixels and one sample that renders on the GPU."""
+        """A scene of 16 by 16 pixels and one sample that is rendered on the GPU."""
         return self.folder / "scene.blend"
 
     @property
     def resources(self) -> Path:
-        """The folder that contains Blender's own data."""
+        """The folder with Blender's own data."""
         return self.art.path / "rocm" / "usr/share/blender"
 
     def starter(self, path: Path, resources: Path | None = None) -> Path:
@@ -132,7 +132,7 @@ class Bench(Lab):
     def prepare(
         self, studio: Studio, *, runtime: Mapping[str, Path], rocm: str = "6.4.3", hip: str = "6.4"
     ) -> Bench:
-        """Create the env with these libraries, given as a map from names to files."""
+        """Create the env with these libraries (name -> file)."""
         self.studio = studio
         machine = Root(self.root / "linux").kernel().cpu().gpu(1, device=0x7550, version=120001)
         layout = Layout(
@@ -170,7 +170,7 @@ class Bench(Lab):
 
 @dataclass(frozen=True)
 class Rendered:
-    """The exit code and the output of one Blender process."""
+    """The exit code and output of one Blender process."""
 
     code: int
     printed: str  # stdout, from Blender and the fake runtime

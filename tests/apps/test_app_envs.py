@@ -1,4 +1,4 @@
-"""Apps from a distribution start in an env and find their files in the prefix."""
+"""Apps from a distribution in an env, where they find their files in the prefix."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_debian_sid_is_used_only_on_request(rocenv: Rocenv) -> None:
     assert "--channel debian-sid" in found["notes"][0]
 
 
-def test_a_script_from_the_set_starts(llama_env: str, apps_home: Path, tmp_path: Path) -> None:
+def test_a_script_from_an_installed_package_starts(llama_env: str, apps_home: Path, tmp_path: Path) -> None:
     """If LD_LIBRARY_PATH contained the env's C library, the system's shell would crash."""
     prefix = Prefix(apps_home / "envs" / llama_env)
     record = prefix.record()

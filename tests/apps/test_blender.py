@@ -1,4 +1,4 @@
-"""`rocenv launch` makes Debian's real Blender use the GPU, and explains every fallback to the CPU."""
+"""Debian's real Blender under `rocenv launch`: GPU use, and explanations of fallbacks to the CPU."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class TestUse:
         assert (done.code, USED in done.all) == (0, True), done.all
         assert "Using precompiled kernel." in done.all
 
-    def test_the_users_arguments_are_kept(self, bench: Bench) -> None:
+    def test_launch_keeps_the_users_arguments(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render("--python-exit-code", "7")
         assert done.code == 0 and "python-exit-code 1" not in done.told
 
-    def test_the_arguments_for_a_script_are_kept(self, bench: Bench) -> None:
+    def test_launch_keeps_the_arguments_of_a_blender_script(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "render.py"
         script.write_text(
@@ -101,7 +101,7 @@ class TestUse:
             for each in (bench.prefix("art").path / "cache/cycles/kernels").iterdir():
                 each.unlink()
 
-    def test_a_script_that_renders_nothing_is_accepted(self, bench: Bench) -> None:
+    def test_a_blender_script_that_renders_nothing_is_accepted(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "count.py"
         script.write_text("import bpy\nprint('objects:', len(bpy.data.objects))\n")
@@ -164,7 +164,7 @@ class TestRuntime:
         assert "but the env contains none of these files" in done.told
         assert "rocenv create art2 --rocm '>=6.3' --target gfx1201 --app blender" in done.told
 
-    def test_a_broken_runtime_is_recognized_in_the_output(self, tmp_path: Path, studio: Studio) -> None:
+    def test_a_broken_runtime_is_recognized_in_blenders_output(self, tmp_path: Path, studio: Studio) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={})
         (bench.prefix("art").path / LIBRARIES / "libamdhip64.so.6").write_text("no library")
         done = bench.render()
@@ -179,7 +179,7 @@ class TestRuntime:
         assert "needs ROCm >=6.3, but the env has 6.1.3" in done.told
         assert "rocenv create art2 --rocm '>=6.3'" in done.told
 
-    def test_a_runtime_older_than_its_set_is_recognized(self, bench: Bench) -> None:
+    def test_a_runtime_older_than_the_envs_set_is_recognized(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
         assert done.code == 1
@@ -194,7 +194,7 @@ class TestKernels:
         assert "Neither precompiled kernels nor HIPCC was found" in done.told
         assert f"{BUILD}" in done.told and "--target gfx1201" in done.told
 
-    def test_kernels_only_for_a_different_target_are_explained(
+    def test_kernels_for_only_a_different_target_are_explained(
         self, bench: Bench, studio: Studio, tmp_path: Path
     ) -> None:
         studio.starter(bench.app / "blender", studio.with_kernels(tmp_path / "own", "gfx1100"))
@@ -232,7 +232,7 @@ class TestMemory:
         assert "it printed `System is out of GPU memory`" in done.told
         assert "rocenv mem settings cycles" in done.told
 
-    def test_low_free_memory_is_reported_even_if_rendering_works(self, bench: Bench) -> None:
+    def test_low_free_gpu_memory_causes_a_warning_even_if_rendering_works(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_FREE": "20MiB"})
         assert (done.code, USED in done.all) == (0, True)
@@ -241,13 +241,13 @@ class TestMemory:
 
 
 class TestFault:
-    def test_the_remedies_for_the_rx_9000_fault_are_listed_in_order(self, bench: Bench) -> None:
+    def test_the_remedies_for_the_rx_9000_memory_fault_are_ordered(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "blender"
         said = (
             "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x2. Reason: Page not present "
         )
-        # Print Blender's real output, hundreds of lines, up to the first sample; that is when the kernel
+        # Print Blender's real output, hundreds of lines, up to the first sample, which is when the kernel
         # runs.
         real = script.rename(bench.app / "real")
         script.write_text(

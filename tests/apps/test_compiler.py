@@ -1,4 +1,4 @@
-"""A compiler that rocenv installs compiles GPU code on this machine, even with an old C library."""
+"""The compiler that rocenv installs, compiling GPU code on this machine even if its C library is old."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_kernel_is_compiled_to_a_code_object_for_the_target(
     assert "add.kd" in names, "the code object does not contain the kernel"
 
 
-def test_programs_started_by_the_compiler_find_their_loader(
+def test_programs_that_the_compiler_starts_find_their_loader(
     clang_toolchain: Toolchain, tmp_path: Path
 ) -> None:
     """To build one file for two targets and the host, clang runs itself, lld and clang-offload-bundler."""

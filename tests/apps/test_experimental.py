@@ -18,7 +18,7 @@ print(version.value)
 """
 
 
-def test_every_rung_that_does_not_need_a_gpu_passes(rocenv: Rocenv, rocm72_env: str) -> None:
+def test_every_check_that_does_not_need_a_gpu_passes(rocenv: Rocenv, rocm72_env: str) -> None:
     done = rocenv("verify", rocm72_env, "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, found["level"]) == (4, "compile"), "a missing GPU is neither success nor failure"
@@ -27,7 +27,7 @@ def test_every_rung_that_does_not_need_a_gpu_passes(rocenv: Rocenv, rocm72_env: 
     assert rungs["device"]["status"] == "skipped"
 
 
-def test_hip_also_compiles_for_other_targets(rocenv: Rocenv, rocm72_env: str) -> None:
+def test_verify_compiles_for_a_target_other_than_the_envs(rocenv: Rocenv, rocm72_env: str) -> None:
     done = rocenv("verify", rocm72_env, "--upto", "compile", "--target", "gfx942")
     assert done.returncode == 0, done.stdout + done.stderr
 

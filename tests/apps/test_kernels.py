@@ -39,7 +39,7 @@ def art(blender_env: str, apps_home: Path) -> Prefix:
 
 @pytest.fixture(scope="module")
 def studio(art: Prefix, tmp_path_factory: pytest.TempPathFactory) -> Studio:
-    """The same Blender without its HIP runtime, and a scene."""
+    """The same Blender without its HIP runtime, with a scene."""
     return Studio.make(art, tmp_path_factory.mktemp("kernels with a space"))
 
 
@@ -89,7 +89,7 @@ def test_a_kernel_is_compiled_for_its_target(built: dict[str, dict[str, Any]], t
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_blender_loads_the_kernel_from_the_overlay(
+def test_blender_loads_the_compiled_kernel_from_the_overlay(
     built: dict[str, dict[str, Any]], studio: Studio, hip: Path, tmp_path: Path, target: str
 ) -> None:
     placed = built[target]["placed"]
@@ -121,7 +121,7 @@ def test_a_second_build_reuses_the_kernel(
     assert answer["sha256"] == built["gfx1201"]["sha256"]
 
 
-def test_an_overlay_is_small_and_can_be_undone(
+def test_an_overlay_is_small_and_can_be_removed(
     rocenv: Rocenv, art: Prefix, built: dict[str, dict[str, Any]]
 ) -> None:
     placed = built["gfx1201"]["placed"]
@@ -136,7 +136,7 @@ def test_an_overlay_is_small_and_can_be_undone(
     assert not os.path.lexists(resources)
 
 
-def test_a_program_without_ray_tracing_is_reported(rocenv: Rocenv, art: Prefix) -> None:
+def test_building_hiprt_kernels_for_a_blender_without_hiprt_is_an_error(rocenv: Rocenv, art: Prefix) -> None:
     done = rocenv("kernels", "build", "blender", "--env", art.name, "--target", "gfx1201", "--hiprt")
     assert done.returncode == 1
     assert "was built without HIP-RT" in done.stderr

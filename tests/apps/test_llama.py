@@ -1,4 +1,4 @@
-"""rocenv reports that Debian's real llama.cpp with its HIP backend finds no GPU."""
+"""Debian's real llama.cpp with its HIP backend, which finds no GPU here, as rocenv must report."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_llama_cpp_starts_with_its_hip_backend_and_lists_no_devices(rocenv: Rocenv, llama_env: str) -> None:
+def test_llama_cpp_starts_with_its_hip_backend_and_lists_no_device(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("run", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
     assert "(none)" in done.stdout
     assert "failed to initialize ROCm" in done.stderr, "the backend was not loaded, or did not call HIP"
 
 
-def test_a_list_without_devices_is_reported(rocenv: Rocenv, llama_env: str) -> None:
+def test_an_empty_device_list_is_reported(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("launch", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
     assert "llama.cpp ended with exit code 0, but it did not find a usable GPU\n" in done.stderr
@@ -88,7 +88,7 @@ def test_llama_cpp_is_not_started_if_it_would_use_the_cpu(
     )
 
 
-def test_gpu_options_are_added_after_wrapper_programs(rocenv: Rocenv, llama_env: str, model: Path) -> None:
+def test_llama_cpp_is_recognized_behind_wrapper_programs(rocenv: Rocenv, llama_env: str, model: Path) -> None:
     done = rocenv("launch", llama_env, "--", "nice", "-n", "1", "env", "A=1", "llama-cli", "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
     assert (
@@ -110,8 +110,10 @@ def test_verify_reports_only_the_missing_gpu(rocenv: Rocenv, llama_env: str) -> 
     assert done.returncode == 4, done.stderr
     rungs = {each["rung"]: each for each in json.loads(done.stdout)["rungs"]}
     assert rungs["app"]["no_device"]
-    assert "does not list a GPU, only" in rungs["app"]["detail"]
-    assert "/bin/llama-cli --list-devices" in rungs["app"]["detail"].replace("'", ""), "the env's own"
+    assert "lists no GPU, only" in rungs["app"]["detail"]
+    assert "/bin/llama-cli --list-devices" in rungs["app"]["detail"].replace("'", ""), (
+        "the env's own llama-cli"
+    )
     assert rungs["blas"]["no_device"]
 
 

@@ -1,4 +1,4 @@
-"""rocenv's memory estimate for a model matches what the real llama.cpp allocates on a CPU."""
+"""Memory estimates for models, compared with what the real llama.cpp allocates on a CPU."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tests.apps.conftest import Rocenv
 
 MIB = 1 << 20
-# Threads, a prompt and a warm-up would only slow the tests down.
+# More threads, a prompt or a warm-up would only slow the tests down.
 QUIET = ["-fit", "off", "-nr", "--no-warmup", "-n", "1", "-t", "1", "-p", "", "--no-conversation", "-v"]
 
 
 def without_words(path: Path, architecture: str = "llama") -> Writer:
-    """Write a model that has no vocabulary but that llama.cpp can load."""
+    """Write a model without a vocabulary that llama.cpp can still load."""
     file = Writer(path, architecture)
     file.keys.add_tokenizer_model("none")
     file.keys.add_layer_norm_rms_eps(1e-5)

@@ -1,4 +1,4 @@
-"""Without a GPU, `verify` tests real ROCm libraries from wheels that use AMD's layout.
+"""`verify` without a GPU, on real ROCm libraries from wheels that use AMD's layout.
 
 `tests/amd_real.py` repackages Debian's libraries, because AMD's index is unreachable on many networks.
 """
@@ -44,7 +44,7 @@ def wheels_home(
         cannot_run("patchelf is not installed")
     debian = Prefix(apps_home / "envs" / rocm72_env)
     (part,) = debian.record().lock.components
-    # The set's version is a series, but wheels need an exact release.
+    # The set names a series, but wheels need an exact release.
     version = next(upstream(each.version) for each in part.artifacts if each.name == "libamdhip64-7")
     home = tmp_path_factory.mktemp("real wheels") / "home"
     with AmdIndex() as index:
@@ -60,7 +60,7 @@ def wheels_home(
 
 @pytest.fixture
 def wheels(rocenv: Rocenv, wheels_home: Path) -> Rocenv:
-    """Runs the real program with that ROCENV_HOME."""
+    """A callable that runs the real program with that ROCENV_HOME."""
     return partial(rocenv, env={"ROCENV_HOME": str(wheels_home)})
 
 

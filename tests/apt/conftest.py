@@ -1,4 +1,4 @@
-"""In-process access to the miniature world, and an archive like AMD's."""
+"""In-process access to the simulated machine and its repository, and an archive like AMD's."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ libraries = {{ hip = "libamdhip64.so.5" }}
 
 @dataclass
 class Inside:
-    """The miniature world for tests that call functions instead of running commands."""
+    """The simulated machine for tests that call functions instead of running commands."""
 
     mini: Mini
     network: Network
@@ -87,7 +87,7 @@ class Inside:
 
 @dataclass
 class Amd:
-    """An archive with AMD's layout: the key is next to it, and the release is part of the URL."""
+    """An archive with AMD's layout: its key is served next to it, and its URL contains the release."""
 
     inside: Inside
     repo: Repo

@@ -1,4 +1,4 @@
-"""Compare the dependency closure with an oracle that tries every combination."""
+"""The dependency closure, compared with an oracle that tries every combination."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VIRTUAL = ("v", "w")
 
 @dataclass
 class PackageList:
-    """An in-memory index that fails if a search never ends."""
+    """An in-memory index that fails the test if a search does not end."""
 
     packages: Sequence[Package]
     questions: int = field(default=0)
@@ -169,39 +169,39 @@ def test_the_order_of_the_index_does_not_matter(
     assert outcome(shuffled) == outcome(universe)
 
 
-# ---------------------------------------------------------------- what is preferred, and what is said
+# ---------------------------------------------------------------- preferences and errors
 
 
-def test_the_newest_allowed_version_wins() -> None:
+def test_the_newest_allowed_version_is_selected() -> None:
     assert found("a (<< 3)", package("a", "1"), package("a", "10"), package("a", "2")) == ["a 2"]
 
 
-def test_the_packagers_first_alternative_wins() -> None:
+def test_the_first_alternative_in_a_dependency_is_preferred() -> None:
     assert found("b | a", package("a"), package("b")) == ["b 1"]
 
 
-def test_an_already_chosen_alternative_wins() -> None:
+def test_an_alternative_that_is_already_selected_is_preferred() -> None:
     assert found("c, x", package("x", depends="b | c"), package("b"), package("c")) == ["c 1", "x 1"]
 
 
-def test_a_real_package_beats_a_virtual_one() -> None:
+def test_a_real_package_is_preferred_to_a_virtual_one() -> None:
     assert found("a", package("z", "9", provides="a"), package("a")) == ["a 1"]
 
 
-def test_only_the_provided_version_satisfies_a_bound() -> None:
-    """Neither the providing package's own version nor an unversioned name satisfies it."""
+def test_only_a_provided_version_satisfies_a_version_bound() -> None:
+    """Neither the provider's own version nor an unversioned `Provides` satisfies the bound."""
     offered = (package("a", "3", provides="v (= 1)"), package("b", provides="v"))
     assert found("v (>= 2)", *offered, package("c", provides="v (= 2)")) == ["c 1"]
     with pytest.raises(NotAvailable):
         found("v (>= 2)", *offered)
 
 
-def test_equal_providers_are_ordered_by_name() -> None:
+def test_equally_good_providers_are_ordered_by_name() -> None:
     providers = [package("p", provides="v"), package("q", provides="v")]
     assert found("v", *providers) == found("v", *reversed(providers)) == ["p 1"]
 
 
-def test_the_first_repository_beats_a_newer_version_in_a_later_one() -> None:
+def test_the_first_repository_takes_precedence_over_a_newer_version_in_the_second() -> None:
     first, second = PackageList([package("a", "1")]), PackageList([package("a", "2")])
     assert [str(each) for each in closure(parse_clauses("a"), [first, second], ())] == ["a 1"]
     assert [str(each) for each in closure(parse_clauses("a (>= 2)"), [first, second], ())] == ["a 2"]
@@ -234,7 +234,7 @@ def test_dependencies_on_excluded_packages_are_satisfied() -> None:
 
 
 def test_requested_packages_are_not_excluded() -> None:
-    """Blender embeds Python, so modules are included, but Python itself and its dependencies are not."""
+    """Blender embeds Python, so an env needs Python modules, but not Python or its dependencies."""
     modules = package("python3-numpy", depends="python3, libblas3")
     index = PackageList([package("blender"), modules, package("python3"), package("libblas3")])
     roots = parse_clauses("blender, python3-numpy")
@@ -243,7 +243,7 @@ def test_requested_packages_are_not_excluded() -> None:
     assert [each.name for each in closure(roots, [index], ["python3*"])] == ["blender"]
 
 
-def test_an_excluded_package_is_not_installed_under_a_different_name() -> None:
+def test_an_excluded_package_is_not_installed_through_a_name_that_it_provides() -> None:
     with pytest.raises(NotAvailable, match="mta"):
         found("mta", package("perl-mta", provides="mta"), keep_out=["perl*"])
 
@@ -270,7 +270,7 @@ def test_the_error_shows_the_dependency_and_its_package(roots: str, said: str) -
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-def test_an_unsatisfiable_dependency_fails_fast(depth: int) -> None:
+def test_the_search_fails_quickly_for_an_unsatisfiable_dependency(depth: int) -> None:
     """There are thirty packages with two versions each; trying all combinations would take years."""
     free = [package(f"x{number}", version) for number in range(30) for version in "12"]
     chain = [
@@ -283,7 +283,7 @@ def test_an_unsatisfiable_dependency_fails_fast(depth: int) -> None:
         found(f"{wanted}, y0", *free, *chain)
 
 
-def test_demands_on_returns_lower_bounds() -> None:
+def test_demands_on_returns_the_lower_bounds_of_all_dependencies() -> None:
     needing = (
         package("a", depends="libc6 (>= 2.34)"),
         package("b", depends="libc6 (>> 2.38) | musl, libc6 (<< 3)"),

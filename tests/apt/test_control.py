@@ -1,4 +1,4 @@
-"""Index stanzas are parsed according to deb-control(5)."""
+"""Parsing of index stanzas according to deb-control(5)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_stanza() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a (< 2)", ((Relation("a", "<=", "2"),),)),  # the old operators' meaning since 1996
+        ("a (< 2)", ((Relation("a", "<=", "2"),),)),  # the old operators have meant <= and >= since 1996
         ("a (> 2)", ((Relation("a", ">=", "2"),),)),
         ("python3:any (>= 3.9~)", ((Relation("python3", ">=", "3.9~"),),)),
         ("a:amd64", ((Relation("a"),),)),

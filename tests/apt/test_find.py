@@ -80,8 +80,8 @@ def test_the_closure_is_cached_while_the_index_is_unchanged(inside: Inside) -> N
     assert inside.find().artifacts[0].version == "5.7.1-2"
 
 
-def test_a_planted_closure_is_recomputed(inside: Inside) -> None:
-    """The file lists planted packages; its name is correct, because anyone can compute it."""
+def test_a_planted_closure_file_is_ignored_and_recomputed(inside: Inside) -> None:
+    """The file lists planted packages under the right name, which anyone can compute."""
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
     whole = answer.read_bytes()
@@ -118,10 +118,10 @@ def test_a_package_missing_from_the_index_is_reported(inside: Inside) -> None:
         inside.find()
 
 
-# ---------------------------------------------------------------- whose mirrors
+# ---------------------------------------------------------------- mirrors
 
 
-def test_without_a_mirror_the_error_has_a_hint(inside: Inside) -> None:
+def test_the_error_about_a_missing_mirror_has_a_hint(inside: Inside) -> None:
     inside.write_sources("")
     error = refused(inside)
     assert error.code == "no-mirror"
@@ -136,8 +136,8 @@ def test_the_users_mirror_comes_before_apts_mirrors(inside: Inside, tmp_path: Pa
         assert inside.find().artifacts[0].url.startswith(inside.mini.server.url), "apt's comes next"
 
 
-def test_a_new_mirror_takes_effect_at_once(inside: Inside) -> None:
-    """The user may have replaced a broken mirror."""
+def test_a_newly_configured_mirror_takes_effect_at_once(inside: Inside) -> None:
+    """The user may be replacing a broken mirror."""
     inside.find()
     with Loopback(folder=inside.mini.root / "www") as other:
         inside.network = replace(inside.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
@@ -175,7 +175,7 @@ def test_a_different_archive_with_the_same_suite_is_not_a_mirror(inside: Inside,
 
 
 @pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])
-def test_a_mirror_can_specify_the_distributions_key_in_any_form(inside: Inside, form: str) -> None:
+def test_a_mirrors_apt_entry_can_specify_the_distributions_key_in_any_form(inside: Inside, form: str) -> None:
     (inside.mini.sysroot / "usr/share/keyrings/copy.gpg").write_bytes(archive_key().armoured)
     inline = "".join(f"\n {line or '.'}" for line in archive_key().armoured.decode().strip().splitlines())
     signed_by = {
@@ -197,8 +197,8 @@ def test_a_missing_distribution_keyring_is_reported(inside: Inside) -> None:
     assert "install the keyring: /usr/share/keyrings/mini.gpg" in error.hints
 
 
-def test_on_a_different_distribution_a_stable_suite_is_not_a_mirror(inside: Inside) -> None:
-    """Archives for browsers and editors have a suite `stable`, often without specifying a key."""
+def test_a_third_party_archive_with_the_suites_name_is_not_a_mirror(inside: Inside) -> None:
+    """Archives of browsers, for example, often call their suite `stable` and do not use `Signed-By`."""
     (inside.mini.sysroot / "usr/share/keyrings/mini.gpg").unlink()
     url = inside.mini.server.url
     inside.write_sources(f"Types: deb\nURIs: {url}/vendor\nSuites: mini\nComponents: main\n")
@@ -220,10 +220,10 @@ def test_an_expired_index_is_used_with_a_note_if_apt_allows_it(
     assert "rocenv is offline" in inside.find().notes[0]
 
 
-# ---------------------------------------------------------------- an archive of AMD's kind
+# ---------------------------------------------------------------- an archive with AMD's layout
 
 
-def test_amds_packages_use_the_systems_own_release_for_dependencies(amd: Amd) -> None:
+def test_amds_packages_get_their_dependencies_from_the_systems_distribution(amd: Amd) -> None:
     found = amd.find()
     assert [(artifact.name, artifact.repo) for artifact in found.artifacts] == [
         ("hip-runtime-amd", "amd"),
@@ -232,7 +232,7 @@ def test_amds_packages_use_the_systems_own_release_for_dependencies(amd: Amd) ->
     assert found.artifacts[0].url.startswith(f"{amd.inside.mini.server.url}/rocm/apt/5.7.1/pool/")
 
 
-def test_the_key_is_fetched_once(amd: Amd) -> None:
+def test_amds_key_is_fetched_once(amd: Amd) -> None:
     amd.find()
     amd.find()
     assert len(amd.inside.mini.server.seen(amd.key_path)) == 1
@@ -286,13 +286,13 @@ def test_amds_packages_require_debian_or_ubuntu(amd: Amd) -> None:
     error = refused(amd.inside, "amd")
     assert error.code == "no-mirror"
     assert "Debian or Ubuntu release" in error.message
-    assert error.hints == (), "no mirror would help"
+    assert error.hints == (), "no mirror of AMD would help"
 
 
-# ---------------------------------------------------------------- seen from the command line
+# ---------------------------------------------------------------- command line
 
 
-def test_a_package_removed_from_the_pool_is_an_error(inside: Inside) -> None:
+def test_a_package_that_was_removed_from_the_pool_is_an_error(inside: Inside) -> None:
     mini = inside.mini
     mini.create("first")
     mini.repo.remove("mini5-blas")
@@ -312,7 +312,7 @@ def test_a_package_removed_from_the_pool_is_an_error(inside: Inside) -> None:
 
 
 def test_a_set_is_planned_again_if_the_mirror_replaced_a_package(inside: Inside) -> None:
-    """The cached index is hours old and the mirror has changed, so rocenv plans again and adds a note."""
+    """The cached index is hours old and the mirror has changed, so rocenv plans again with a note."""
     mini = inside.mini
     assert mini.run("resolve", "--rocm", "5.7").returncode == 0
     mini.repo.remove("mini5-blas")
@@ -323,7 +323,7 @@ def test_a_set_is_planned_again_if_the_mirror_replaced_a_package(inside: Inside)
     assert "mini5-blas_5.7.1-2" in (mini.prefix("demo") / "rocenv.lock").read_text()
 
 
-def test_indices_and_packages_are_downloaded_through_apts_proxy(inside: Inside) -> None:
+def test_indexes_and_packages_are_downloaded_through_apts_proxy(inside: Inside) -> None:
     """A proxy may be configured only in apt's settings."""
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
@@ -365,7 +365,7 @@ def test_a_signed_index_for_a_different_suite_is_refused(
 
 
 def test_an_old_signed_index_from_a_different_mirror_is_not_used(inside: Inside, tmp_path: Path) -> None:
-    """Outdated mirrors serve one, and so do attackers who want to reintroduce an old vulnerability."""
+    """Outdated mirrors serve old indexes, and so do attackers who want to reintroduce a vulnerability."""
     mini = inside.mini
     (old,) = (each for each in mini.repo.packages if each.name == "mini5-blas")
     with Loopback(folder=tmp_path / "old") as mirror:

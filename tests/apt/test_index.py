@@ -1,4 +1,4 @@
-"""An index is verified link by link: key, `InRelease`, `Packages`, package."""
+"""The chain of trust of an index: key, `InRelease`, `Packages`, package."""
 
 from __future__ import annotations
 
@@ -82,17 +82,19 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield World(tmp_path, server)
 
 
-# ---------------------------------------------------------------- getting and keeping it
+# ---------------------------------------------------------------- downloading and caching
 
 
 @pytest.mark.parametrize("forms", [(".xz", ".gz"), (".gz",), ("", ".gz"), ("",)])
 @pytest.mark.parametrize("by_hash", [True, False])
-def test_all_list_formats_are_read(world: World, forms: tuple[str, ...], by_hash: bool) -> None:
+def test_lists_are_read_in_every_compression_format(
+    world: World, forms: tuple[str, ...], by_hash: bool
+) -> None:
     world.repo.publish(forms=forms, by_hash=by_hash)
     state = world.refresh()
     assert world.names(state) == ["1"]
     assert state.base == f"{world.server.url}/debian/"
-    assert len(world.server.requests) == 2, "only the smallest file is fetched"
+    assert len(world.server.requests) == 2, "only the smallest format is downloaded"
 
 
 def test_a_fresh_index_is_used_without_a_request(world: World) -> None:
@@ -121,8 +123,8 @@ def test_a_changed_index_replaces_the_old_one(world: World) -> None:
     assert kept == {"state.json", *(file.sha256 for file in state.files)}, "old lists are dropped"
 
 
-def test_by_hash_requests_survive_a_mirror_update(world: World) -> None:
-    """The mirror is updated after `InRelease` was read; the old list still exists under its hash."""
+def test_by_hash_requests_succeed_during_a_mirror_update(world: World) -> None:
+    """The mirror is updated after `InRelease` was read, but still has the old list under its hash."""
     signed = world.repo.read("InRelease")
     world.repo.add("a", "2")
     world.repo.publish()
@@ -131,7 +133,7 @@ def test_by_hash_requests_survive_a_mirror_update(world: World) -> None:
     assert world.names(world.refresh()) == ["1", "2"]
 
 
-def test_without_by_hash_a_mirror_update_between_requests_is_detected(world: World) -> None:
+def test_a_mirror_update_between_two_requests_is_detected_without_by_hash(world: World) -> None:
     world.repo.publish(by_hash=False)
     signed = world.repo.read("InRelease")
     world.repo.add("a", "2")
@@ -147,7 +149,7 @@ def test_a_mirror_without_its_promised_by_hash_files_still_works(world: World) -
     assert world.names(world.refresh()) == ["1"]
 
 
-# ---------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- rejected files
 
 
 @pytest.mark.parametrize(
@@ -233,7 +235,7 @@ def test_an_invalid_signed_list_is_refused(world: World, content: bytes) -> None
         Lists("mini", [(path, "main/binary-amd64/Packages")]).named("a")
 
 
-# ---------------------------------------------------------------- an index that has run out
+# ---------------------------------------------------------------- expired indexes
 
 
 def test_an_expired_index_is_refused(world: World) -> None:
@@ -257,7 +259,7 @@ def test_an_expired_index_is_accepted_if_apt_accepts_it(world: World) -> None:
     assert world.refresh().has_expired
 
 
-def test_apt_can_accept_expired_indices_from_a_single_mirror(world: World) -> None:
+def test_apt_can_accept_expired_indexes_from_a_single_mirror(world: World) -> None:
     world.repo.publish(fields={"Valid-Until": http_date(-3600)})
     world.place = replace(world.place, dateless=("http://other.example.org/debian/",))
     world.refused("index-expired")
@@ -277,7 +279,7 @@ def test_a_stale_mirror_cannot_return_not_modified_forever(
     assert world.server.seen(IN_RELEASE)[-1].status == 304
 
 
-# ---------------------------------------------------------------- whose index it is, and of when
+# ---------------------------------------------------------------- suites and dates
 
 
 @pytest.mark.parametrize(
@@ -315,7 +317,7 @@ def test_an_index_for_a_different_suite_is_refused(world: World, fields: dict[st
     assert world.names(world.refresh(max_age_s=60)) == ["1"], "the cached index still exists"
 
 
-def test_a_nested_suite_can_have_its_parents_name(tmp_path: Path, world: World) -> None:
+def test_a_nested_suite_can_have_its_parent_suites_name(tmp_path: Path, world: World) -> None:
     """Like Debian's `buster/updates`."""
     world.place = replace(world.place, suite="mini/updates")
     repo = Repo(tmp_path / "www/debian", suite="mini/updates")
@@ -351,7 +353,7 @@ def test_a_future_dated_index_is_accepted_if_apt_accepts_it(world: World) -> Non
 @pytest.mark.parametrize(
     "date", ["", "today", "Mon, 99 Foo 2026 00:00:00 UTC", "Sat, 01 Jan 10000 00:00:00 UTC"]
 )
-def test_an_index_without_a_date_is_refused(world: World, date: str) -> None:
+def test_an_index_without_a_date_is_rejected(world: World, date: str) -> None:
     world.repo.publish(fields={"Date": date})
     assert "Date" in world.refused("index-damaged").message
 
@@ -363,7 +365,7 @@ def published(world: World, version: str, seconds: float, **fields: str) -> None
     world.repo.publish(fields={"Date": http_date(seconds), **fields})
 
 
-def test_the_newer_stored_index_replaces_an_older_one(world: World) -> None:
+def test_a_newer_cached_index_is_used_instead_of_the_mirrors_older_one(world: World) -> None:
     published(world, "2", -3600)
     newer = world.refresh()
     published(world, "1", -86400)
@@ -378,7 +380,7 @@ def test_the_newer_stored_index_replaces_an_older_one(world: World) -> None:
     assert (world.names(state), state.older) == (["3"], "")
 
 
-def test_an_index_with_the_same_date_is_accepted(world: World) -> None:
+def test_an_index_with_the_date_of_the_cached_one_is_accepted(world: World) -> None:
     date = http_date(-60)
     world.repo.publish(fields={"Date": date})
     world.refresh()
@@ -387,14 +389,16 @@ def test_an_index_with_the_same_date_is_accepted(world: World) -> None:
     assert world.names(world.refresh()) == ["1", "2"]
 
 
-def test_an_older_expired_index_does_not_block_a_valid_one(world: World) -> None:
+def test_the_mirrors_expired_index_does_not_replace_the_valid_cached_one(world: World) -> None:
     published(world, "2", -60)
     world.refresh()
     published(world, "1", -86400, **{"Valid-Until": http_date(-3600)})
     assert world.names(world.refresh()) == ["2"]
 
 
-def test_a_newer_expired_index_is_not_used_forever(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_cached_index_is_not_used_after_it_expires(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     published(world, "2", -60, **{"Valid-Until": http_date(600)})
     world.refresh()
     published(world, "1", -86400)
@@ -403,7 +407,7 @@ def test_a_newer_expired_index_is_not_used_forever(world: World, monkeypatch: py
     world.refused("index-expired")
 
 
-def test_an_older_index_is_refused_if_the_newer_one_is_missing(world: World) -> None:
+def test_an_index_older_than_a_deleted_cached_one_is_rejected(world: World) -> None:
     published(world, "2", -3600)
     (newest,) = world.refresh().files
     (world.folder / newest.sha256).unlink()
@@ -416,7 +420,7 @@ def test_an_older_index_is_refused_if_the_newer_one_is_missing(world: World) -> 
     assert world.names(world.refresh()) == ["3"]
 
 
-def test_an_older_index_is_refused_from_a_different_mirror_too(world: World) -> None:
+def test_an_index_older_than_the_cached_one_is_rejected_from_any_mirror(world: World) -> None:
     published(world, "2", -3600)
     world.place = replace(world.place, mirrors=("http://one.example.org/debian/dists/",))
     world.refresh()
@@ -450,7 +454,7 @@ def test_an_oversized_index_is_not_read_completely(world: World) -> None:
     assert IN_RELEASE in error.message
 
 
-# ---------------------------------------------------------------- without the network, and after damage
+# ---------------------------------------------------------------- offline use and damaged files
 
 
 def test_offline_the_cached_index_is_used_regardless_of_its_age(world: World) -> None:
@@ -491,7 +495,7 @@ def test_a_damaged_state_file_is_ignored(world: World, state: bytes) -> None:
 
 
 def test_a_planted_state_file_is_ignored(world: World) -> None:
-    """The planted state lists an unsigned file that exists under its own hash."""
+    """The planted state file lists an unsigned file, which is stored under the right hash."""
     signed = world.refresh()
     forged = b"Package: a\nVersion: 666\nFilename: a.deb\nSHA256: " + b"6" * 64 + b"\n"
     sha256 = hashlib.sha256(forged).hexdigest()
@@ -513,7 +517,7 @@ def test_a_list_that_another_process_just_replaced_is_an_error(world: World) -> 
     assert "run the command again" in caught.value.hints[0]
 
 
-# ---------------------------------------------------------------- finding packages in it
+# ---------------------------------------------------------------- package lookup
 
 
 def test_packages_are_found_by_name_and_provided_name(world: World) -> None:
@@ -529,7 +533,7 @@ def test_packages_are_found_by_name_and_provided_name(world: World) -> None:
     assert lists.named("A") == []
 
 
-def test_an_empty_list_is_valid(world: World) -> None:
+def test_an_empty_package_list_is_valid(world: World) -> None:
     world.repo.remove("a")
     world.repo.publish()
     assert world.lists(world.refresh()).named("a") == []

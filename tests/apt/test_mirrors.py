@@ -1,4 +1,4 @@
-"""Read the machine's apt configuration as apt does."""
+"""The machine's apt configuration, read as apt does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIRROR = "http://mirror.example.org/debian"
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A different machine's empty apt configuration."""
+    """An empty apt configuration of another machine."""
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
     folder = tmp_path / "etc/apt"
     (folder / "sources.list.d").mkdir(parents=True)
@@ -55,7 +55,7 @@ def entry(uri: str = MIRROR, suite: str = "trixie", **fields: object) -> Entry:
         ("", []),
     ],
 )
-def test_one_line_entries_are_read(machine: Path, line: str, expected: list[Entry]) -> None:
+def test_one_line_source_entries_are_read(machine: Path, line: str, expected: list[Entry]) -> None:
     (machine / "sources.list").write_text(f"\n{line}\n")
     assert list(all_entries()) == expected
 
@@ -111,7 +111,7 @@ def test_a_mirror_list_file_is_read(machine: Path, uri: str) -> None:
         ("", []),
     ],
 )
-def test_deb822_entries_are_read(machine: Path, text: str, expected: list[Entry]) -> None:
+def test_deb822_source_entries_are_read(machine: Path, text: str, expected: list[Entry]) -> None:
     (machine / "sources.list.d/x.sources").write_text(text)
     assert list(all_entries()) == expected
 
@@ -137,7 +137,7 @@ def test_files_that_apt_ignores_are_ignored(machine: Path) -> None:
     assert [found.suite for found in all_entries()] == ["trixie", "b", "z"], "apt's order"
 
 
-def test_a_machine_without_apt_has_no_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_apt_has_no_source_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path / "nowhere"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert all_entries() == ()
@@ -172,7 +172,9 @@ def test_a_distributions_mirrors_are_found(machine: Path) -> None:
         ('Acquire::http { Proxy "DIRECT"; };', Settings()),
     ],
 )
-def test_apt_settings_come_from_the_inspected_machine(machine: Path, conf: str, expected: Settings) -> None:
+def test_apt_settings_are_read_from_the_inspected_machine(
+    machine: Path, conf: str, expected: Settings
+) -> None:
     if shutil.which("apt-config") is None:
         cannot_run("apt-config is not installed")
     (machine / "apt.conf.d").mkdir()

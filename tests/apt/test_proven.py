@@ -1,4 +1,4 @@
-"""What the signed indices in a bundle prove."""
+"""Verification of a bundle's packages with its signed indexes."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def found(files: Mapping[str, bytes]) -> frozenset[str]:
     return proven(REPO, files, lambda name, most_bytes: files[name][: most_bytes + 1], {PACKAGE})
 
 
-def test_a_signed_list_of_packages_proves_its_packages() -> None:
+def test_a_signed_package_list_verifies_the_packages_in_it() -> None:
     assert found(index("main/binary-amd64/Packages.gz")) == {PACKAGE}
     assert found({**index("Packages.gz"), "0": LIST + b"!"}) == set()
 
 
-def test_other_signed_files_prove_nothing() -> None:
-    """They may quote anything, and are much larger when unpacked."""
+def test_other_signed_files_do_not_verify_packages() -> None:
+    """They may quote any hash, and unpack to a much larger size."""
     assert found(index("main/Contents-amd64.gz")) == set()
     assert found(index("main/NotPackages.gz")) == set()
 

@@ -1,4 +1,4 @@
-"""Only text signed by a trusted key is accepted, no matter what was tampered with."""
+"""Signature checks: only text signed by a trusted key is accepted, whatever was tampered with."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ def test_text_signed_by_an_unknown_key_is_dropped(other: Key) -> None:
             assert "evil" not in text
 
 
-def test_one_of_two_signatures_must_be_trusted(other: Key) -> None:
-    """Debian signs with the archive's key and the release's key; an old machine knows only one of them."""
+def test_one_trusted_signature_of_two_is_enough(other: Key) -> None:
+    """Debian signs with an archive key and a release key, and an old machine may have only one of them."""
     signed = _signed_by_both(archive_key(), other)
     assert "trixie" in checked(signed, archive_key().keyring)
     assert "trixie" in checked(signed, other.keyring)
@@ -178,7 +178,7 @@ def test_only_the_pinned_key_is_trusted(other: Key) -> None:
     assert "no key" in error.message
 
 
-# ---------------------------------------------------------------- a key that vouches for itself by SHA-1
+# ---------------------------------------------------------------- keys with a SHA-1 self-signature
 
 # gpg --cert-digest-algo SHA1 --quick-gen-key 'maker <maker@example.org>' ed25519 sign 0
 SHA1_FINGERPRINT = "B7A760C8AA2B4D77CCDEAA55EA4D016D8E5189FF"
@@ -273,8 +273,8 @@ def test_a_hint_suggests_installing_gpgv_if_it_is_missing(
 
 
 def test_gpgv_is_used_only_for_sha1_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If Sequoia can evaluate a key, gpgv is not used, even if the key is pinned."""
-    monkeypatch.setattr(process, "run", lambda *_, **__: pytest.fail("gpgv was asked"))
+    """gpgv is not used for a key that Sequoia accepts, even if the key is pinned."""
+    monkeypatch.setattr(process, "run", lambda *_, **__: pytest.fail("gpgv was called"))
     key = archive_key()
     changed = key.clear_sign(TEXT).replace(b"trixie", b"forky!")
     refused(changed, key.keyring, fingerprints=(key.fingerprint,))
@@ -301,7 +301,7 @@ def test_a_future_signature_is_rejected(signer: Signer, short: Signer) -> None:
 
 @SIGNERS
 def test_a_signature_made_after_the_key_expired_is_rejected(signer: Signer, short: Signer) -> None:
-    """A key that expired later was valid when it signed: AMD never re-signs its old releases."""
+    """A signature made before the key expired stays valid, because AMD never re-signs its old releases."""
     pin = (short.fingerprint,)
     assert checked(short.signed["2024-01-01"], short.key, fingerprints=pin).startswith("Suite: jammy")
     refused(short.signed["2024-04-01"], short.key, fingerprints=pin)
@@ -315,9 +315,9 @@ def test_a_slow_clock_is_suggested_as_the_cause(monkeypatch: pytest.MonkeyPatch)
     assert refused(signed, archive_key().keyring).hints[0] == "check this machine's clock: `date`"
 
 
-# ---------------------------------------------------------------- what would cost much to look at
+# ---------------------------------------------------------------- expensive input
 
-EMPTY = base64.encodebytes(b"\xc2\x00" * 190_000)  # as many signatures
+EMPTY = base64.encodebytes(b"\xc2\x00" * 190_000)  # 190,000 empty signatures
 BOMB = zlib.compress(b"\xcb\xff\x0b\xeb\xc2\x06b\x00" + bytes(200_000_004), 9)[2:-4]
 
 
@@ -402,7 +402,7 @@ def test_real_release_files_are_within_the_limits() -> None:
     assert "trixie" in checked(archive_key().clear_sign(text), archive_key().keyring)
 
 
-# ---------------------------------------------------------------- where gpgv comes from
+# ---------------------------------------------------------------- the gpgv program
 
 
 # A `gpgv` that accepts every signature, even one made for a different file.
@@ -417,7 +417,9 @@ echo "[GNUPG:] VALIDSIG A 2026-11-20 1795177117 0 4 0 1 10 01 A"
 
 
 @pytest.mark.parametrize("path", ["", ".", ":{system}", ".:{system}", "{folder}:{system}", "bin:{system}"])
-def test_a_foreign_gpgv_is_never_used(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpgv_in_the_current_folder_is_never_used(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With `.` in PATH, a `gpgv` in a cloned project's folder could pass off a forged index as valid."""
     for folder in (tmp_path, tmp_path / "bin"):
         folder.mkdir(exist_ok=True)
@@ -444,7 +446,7 @@ def test_a_keyrings_fingerprints_are_listed(other: Key) -> None:
 
 
 def _signed_by_both(one: Key, two: Key) -> bytes:
-    """Return a message with two signatures in one block."""
+    """Combine two signatures of a message in one block."""
     first, second = one.clear_sign(TEXT), two.clear_sign(TEXT)
     packets = b"".join(_signature(signed) for signed in (first, second))
     body = base64.encodebytes(packets).decode()

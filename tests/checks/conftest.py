@@ -1,4 +1,4 @@
-"""A fixture with a fake machine at `ROCENV_SYSROOT`."""
+"""A fake machine at `ROCENV_SYSROOT`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def scenery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scenery:
     path = tmp_path / "machine"
     path.mkdir()
     monkeypatch.setenv("ROCENV_SYSROOT", str(path))
-    monkeypatch.setattr(machine, "free_bytes", lambda _folder: 1 << 40)  # the tests' disk may be nearly full
+    monkeypatch.setattr(machine, "free_bytes", lambda _folder: 1 << 40)  # the disk may be nearly full
     for name in ("ROCENV_TARGET", "HSA_OVERRIDE_GFX_VERSION"):
         monkeypatch.delenv(name, raising=False)
     return Scenery(Root(path), tmp_path)

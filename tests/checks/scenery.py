@@ -1,4 +1,4 @@
-"""A fake machine made of files, variables and envs, to run checks on."""
+"""A fake machine for checks, made of files, variables and envs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def matrix() -> Matrix:
 
 
 def _shape(text: str) -> re.Pattern[str]:
-    """Return a pattern that matches the message whatever values fill its placeholders."""
+    """Return a pattern that matches the message with any values in its placeholders."""
     return re.compile(".*".join(map(re.escape, PLACE.split(text))), re.DOTALL)
 
 
@@ -56,7 +56,7 @@ class Scenery:
     elsewhere: bool = True
 
     def healthy(self) -> Scenery:
-        """Set up a machine with one card and no problems."""
+        """Make this a machine with one card and no problems."""
         self.root.kernel("6.14.0-27-generic").cpu().gpu(1, RX_7900, 110000, units=96, memory=24 * GIB)
         self.root.put("proc/meminfo", "MemTotal:       65000000 kB\n")
         self.root.put("proc/cmdline", "BOOT_IMAGE=/vmlinuz ro quiet\n")
@@ -99,7 +99,7 @@ class Scenery:
         )
 
     def sees(self, check: str) -> Finding | None:
-        """Run a check in both languages, and assert that its finding is complete."""
+        """Run a check in both languages, assert that its finding is complete, and return it."""
         context = self.context()
         checks = checks_for(context, (check,))
         english, chinese = run(context, checks, "en"), run(context, checks, "zh")
@@ -109,7 +109,7 @@ class Scenery:
             assert finding.title != finding.code and finding.detail
             told = (finding.title, finding.detail, *finding.instructions, *finding.commands)
             assert not any(PLACE.search(text) for text in told), told
-            assert finding.steps, "the finding has no steps"
+            assert finding.steps, "the finding has no instructions"
         if not english:
             return None
         assert [step.commands for step in english[0].steps] == [step.commands for step in chinese[0].steps]
@@ -117,7 +117,7 @@ class Scenery:
         return english[0]
 
     def _lost(self, finding: Finding) -> set[str]:
-        """Steps without a command, because a value in it could not be quoted."""
+        """List steps without a command because a value in it could not be quoted."""
         rows = [row for row in matrix().advice if row.code == finding.code]
         remedies = [remedy for row in rows for remedy in row.remedy]
         lost: set[str] = set()

@@ -1,4 +1,4 @@
-"""Support bundles keep the machine's findings, contain no private names, and are safe to open."""
+"""Support bundles: they keep the machine's findings, contain no private names, and are safe to open."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def windows(root: Root) -> None:
 
 
 class TestExamine:
-    """Checks find the same problems in a bundle as on its machine."""
+    """Checks on a bundle, which must find the same problems as on its machine."""
 
     @pytest.mark.parametrize(
         "build",
@@ -131,7 +131,7 @@ class TestExamine:
             windows,
         ],
     )
-    def test_checks_find_the_same_in_a_bundle_as_on_its_machine(
+    def test_checks_find_the_same_problems_in_a_bundle_as_on_its_machine(
         self,
         root: Root,
         matrix: Matrix,
@@ -151,17 +151,17 @@ class TestExamine:
         assert here.checks == there.checks
         assert here.context.host == there.context.host
         assert here.context.elsewhere
-        assert not machine.examined_elsewhere(), "afterwards, rocenv reads this machine again"
+        assert not machine.examined_elsewhere(), "rocenv reads this machine again"
 
     def test_a_sample_machine_has_findings(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         igpu_first(root)
         there = bundle.collect(tmp_path / "bundle.json", Home(tmp_path / "home"), matrix, "en")
         assert "igpu_first" in [each.check for each in there.findings]
 
-    def test_a_bundle_includes_the_observation_of_a_check_that_needs_the_machine(
+    def test_a_bundle_includes_what_a_check_observed_on_the_machine(
         self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The check finds nothing in a snapshot, so the bundle includes its observation."""
+        """The check cannot find it in a snapshot, so the bundle contains the observation itself."""
 
         def tried(_context: CheckContext) -> Observation | None:
             values = {"check": "locks", "error": "ENOLCK"}
@@ -176,10 +176,10 @@ class TestExamine:
         assert "ENOLCK" in chinese.findings[0].detail
         assert re.search("[一-龥]", chinese.findings[0].title)
 
-    def test_a_user_name_that_equals_a_field_name_changes_nothing(
+    def test_a_user_name_that_is_part_of_a_field_name_changes_no_field(
         self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Only unstructured text is redacted, so `simd_count` is kept."""
+        """Only free text is redacted, so `simd_count` is kept."""
         monkeypatch.setenv("USER", "count")
         monkeypatch.setenv("HOSTNAME", "simd")
         plain(root)
@@ -188,7 +188,7 @@ class TestExamine:
         assert bundle.examine(file, matrix, "en").context.host == there.context.host
         assert there.context.host.gpus[0].usable
 
-    def test_only_the_chosen_checks_run(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
+    def test_only_the_chosen_checks_are_in_a_bundle(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         no_device(root)
         file = tmp_path / "bundle.json"
         bundle.collect(file, Home(tmp_path / "home"), matrix, "en")
@@ -196,7 +196,7 @@ class TestExamine:
 
 
 class TestFile:
-    """The file is readable and never overwrites an existing one."""
+    """The bundle file, which is readable and never overwrites an existing file."""
 
     def test_a_bundle_is_readable_json(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         plain(root)
@@ -207,7 +207,7 @@ class TestFile:
         assert written["opened"] == {"/dev/kfd": ""}
         assert len(file.read_text().splitlines()) > 20
 
-    def test_collect_overwrites_no_file(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
+    def test_collect_does_not_overwrite_a_file(self, root: Root, matrix: Matrix, tmp_path: Path) -> None:
         plain(root)
         file = tmp_path / "thesis.odt"
         file.write_text("years of work")
@@ -223,7 +223,7 @@ class TestFile:
         with pytest.raises(RocenvError, match="cannot write"):
             bundle.collect(tmp_path / "no" / "bundle.json", Home(tmp_path / "home"), matrix, "en")
 
-    def test_a_variable_outside_the_allow_list_is_excluded_even_if_a_check_reads_it(
+    def test_a_variable_that_is_not_on_the_allow_list_is_excluded_even_if_a_check_reads_it(
         self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def curious(context: CheckContext) -> None:
@@ -257,7 +257,7 @@ NAMES = st.one_of(
 
 @st.composite
 def secrets(draw: st.DrawFn) -> dict[str, str]:
-    """Private facts about a machine. Each fact differs from everything else on the machine."""
+    """Draw private facts about a machine that occur nowhere else on the machine."""
     names = draw(st.lists(NAMES, min_size=7, max_size=7, unique_by=str.casefold))
     folded = [name.casefold() for name in names]
     assume(all(len(name) > 3 for name in names))
@@ -291,7 +291,7 @@ def private(names: list[str], chance: random.Random) -> dict[str, str]:
 
 
 def haunted(root: Root, who: dict[str, str]) -> list[str]:
-    """Plant secrets wherever a machine has private data; return the paths that checks read."""
+    """Plant secrets in every place where a machine has private data; return the paths that checks read."""
     user, other, host, number = who["user"], who["other"], who["host"], who["serial"]
     root.kernel().cpu().gpu(1, RX_6800, 100300, unique_id=int(who["unique"]))
     texts = {
@@ -345,7 +345,7 @@ def haunted(root: Root, who: dict[str, str]) -> list[str]:
 
 
 def collected(who: dict[str, str], matrix: Matrix) -> str:
-    """The bundle from a machine full of secrets, in lower case, after reading all of its files."""
+    """Return the bundle of a machine full of secrets, in lower case, after checks read all of its files."""
     with tempfile.TemporaryDirectory() as folder, lived_in(who, Path(folder, "m")):
         root = Root(Path(folder, "m"))
         root.path.mkdir()
@@ -403,15 +403,13 @@ def collecting(matrix: Matrix) -> Callable[[dict[str, str]], str]:
 
 @pytest.fixture(scope="module")
 def of_nobody(matrix: Matrix) -> str:
-    """The bundle from the same machine with a different owner; text in both bundles is not secret."""
+    """The bundle of the same machine with a different owner; text that is in both bundles is not secret."""
     names = ["qqqqqa", "qqqqqb", "qqqqqc", "qqqqqd", "qqqqqe", "qqqqqf", "qqqqqg"]
     return collected(private(names, random.Random(1)), matrix)
 
 
 class TestPrivacy:
-    """Bundles contain no private data."""
-
-    # Shrinking a failure takes minutes.
+    # No shrink phase, because shrinking a failure takes minutes.
     @settings(
         max_examples=40,
         deadline=None,
@@ -508,7 +506,7 @@ class TestRedact:
             (r"PCI\VEN_1002&DEV_73BF&REV_C1\6&1F1E2D3C&0&00000019", "1f1e2d3c"),
         ],
     )
-    def test_secrets_are_removed(self, text: str, secret: str) -> None:
+    def test_secrets_are_redacted(self, text: str, secret: str) -> None:
         redacted = Redactor({"Li Ming": "user", "张三": "user", "desk-of-li": "host"}).text(text)
         assert secret not in redacted.casefold()
 
@@ -543,11 +541,11 @@ class TestRedact:
 
 
 class TestWindows:
-    """A Windows machine's registry and folders contain private data."""
+    """A Windows machine with private data in its registry and folders."""
 
     @pytest.fixture
     def text(self, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-        """The bundle from a Windows machine, in lower case."""
+        """The bundle of a Windows machine, in lower case."""
 
         def registered(key: str) -> dict[str, object]:
             if key.endswith("Paths"):
@@ -581,12 +579,14 @@ class TestWindows:
         bundle.collect(file, Home(tmp_path / "home"), matrix, "en")
         return file.read_text().casefold()
 
-    def test_secrets_are_not_in_a_bundle(self, text: str) -> None:
+    def test_a_windows_bundle_contains_no_secrets(self, text: str) -> None:
         for secret in ("sk-live", "hf_abc", "OPENAI", "HF_TOKEN", "PROXY", "CUSTOMER", "merger", "payroll"):
             assert secret.casefold() not in text
         assert "sd-deal" not in text
 
-    def test_all_libraries_that_identify_a_folder_are_allowed(self, matrix: Matrix) -> None:
+    def test_every_library_that_identifies_a_system_folder_is_allowed_in_a_bundle(
+        self, matrix: Matrix
+    ) -> None:
         names = {file.stands_for for row in matrix.shim_map for file in row.files}
         names |= {name for row in matrix.hip_sdk for name in (*row.runtime, *row.hiprtc)}
         libraries = [name for name in names if name.endswith(".dll")]
@@ -625,7 +625,7 @@ def written(tmp_path: Path, text: str | bytes) -> Path:
 
 
 def refused(file: Path) -> str:
-    """Return why a file is refused, and assert that the error has a hint."""
+    """Return why a file is rejected, and assert that the error has a hint."""
     with pytest.raises(RocenvError) as caught, bundle.opened(file):
         pass
     assert caught.value.hints
@@ -634,13 +634,13 @@ def refused(file: Path) -> str:
 
 
 class TestHostile:
-    """A bundle might come from an attacker."""
+    """Bundles from an attacker."""
 
     def test_a_valid_bundle_is_read(self, tmp_path: Path) -> None:
         with bundle.opened(packed(tmp_path)):
             assert machine.read_text("/proc/version") == "Linux version 6.8"
 
-    def test_other_files_are_refused(self, tmp_path: Path) -> None:
+    def test_files_that_are_not_bundles_are_rejected(self, tmp_path: Path) -> None:
         assert "does not exist" in refused(tmp_path / "none.json")
         for data in (
             b"",
@@ -655,13 +655,13 @@ class TestHostile:
         assert "not a regular file" in refused(tmp_path)
 
     @pytest.mark.skipif(os.name == "nt", reason="no named pipes")
-    def test_pipes_and_devices_are_refused_without_blocking(self, tmp_path: Path) -> None:
+    def test_pipes_and_devices_are_rejected_without_blocking(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
         assert "not a regular file" in refused(tmp_path / "pipe")
         assert "not a regular file" in refused(Path("/dev/zero"))
 
     @pytest.mark.parametrize("schema", [0, 1, 3, "2", None, True, 2.0, [], {}, 10**50])
-    def test_a_different_schema_is_refused(self, tmp_path: Path, schema: object) -> None:
+    def test_a_bundle_with_a_different_schema_is_rejected(self, tmp_path: Path, schema: object) -> None:
         assert "schema" in refused(packed(tmp_path, schema=schema))
 
     @pytest.mark.parametrize(
@@ -680,13 +680,13 @@ class TestHostile:
             {"observed": [{"check": "no_gpu", "row": "no_gpu", "commands": {"create": "sh"}}]},
         ],
     )
-    def test_values_of_the_wrong_type_are_refused(self, tmp_path: Path, changes: dict[str, object]) -> None:
+    def test_values_of_the_wrong_type_are_rejected(self, tmp_path: Path, changes: dict[str, object]) -> None:
         assert "not a support bundle" in refused(packed(tmp_path, **changes))
 
-    def test_a_large_file_is_refused(self, tmp_path: Path) -> None:
+    def test_a_large_bundle_is_rejected(self, tmp_path: Path) -> None:
         assert "larger than 16 MiB" in refused(written(tmp_path, b" " * ((16 << 20) + 1)))
 
-    def test_deeply_nested_json_is_refused(self, tmp_path: Path) -> None:
+    def test_deeply_nested_json_is_rejected(self, tmp_path: Path) -> None:
         assert "not a support bundle" in refused(written(tmp_path, "[" * 200_000))
 
     @pytest.mark.parametrize(
@@ -698,7 +698,7 @@ class TestHostile:
             {"observed": [{"check": "no_gpu", "row": "no_gpu", "evidence": ["x"] * 100_000}]},
         ],
     )
-    def test_oversized_tables_are_refused(self, tmp_path: Path, changes: dict[str, object]) -> None:
+    def test_oversized_tables_are_rejected(self, tmp_path: Path, changes: dict[str, object]) -> None:
         assert "more than" in refused(packed(tmp_path, **changes))
 
     def test_commands_from_a_bundle_are_not_shown(self, tmp_path: Path, matrix: Matrix) -> None:
@@ -726,7 +726,7 @@ class TestHostile:
         for text in (finding.title, *finding.evidence):
             assert "xxx" in text and text.isprintable() and len(text) < 300
 
-    def test_each_row_belongs_to_a_check(self, matrix: Matrix) -> None:
+    def test_each_advice_row_belongs_to_a_check(self, matrix: Matrix) -> None:
         names = {check.name for check in CHECKS}
         found_by = {check for row in matrix.advice for check in row.found_by}
         assert found_by - names == {"check_failed"}

@@ -1,4 +1,4 @@
-"""Check the folders where programs cache compiled kernels."""
+"""Checks of the folders where programs cache compiled kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOCAL = "21 1 8:2 / / rw - ext4 /dev/sda2 rw\n"
 
 @pytest.fixture
 def live(scenery: Scenery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """This machine with a temporary home, so that checks really write and lock files."""
+    """This machine with a temporary home, on which checks really write and lock files."""
     monkeypatch.delenv("ROCENV_SYSROOT")
     home = tmp_path / "user"
     home.mkdir()
@@ -43,7 +43,7 @@ def test_a_home_on_a_network_filesystem_is_reported(scenery: Scenery, kind: str)
     assert "server" not in " ".join(finding.evidence)
 
 
-def test_variables_move_caches_off_the_network(scenery: Scenery) -> None:
+def test_caches_that_variables_move_off_the_network_are_fine(scenery: Scenery) -> None:
     mount = "30 21 0:50 / /home rw - nfs4 server:/export rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + mount)
     scenery.environ.update(XDG_CACHE_HOME="/var/tmp/user", MIOPEN_USER_DB_PATH="/var/tmp/user/miopen")
@@ -61,15 +61,15 @@ def test_a_read_only_cache_is_reported(scenery: Scenery, live: Path) -> None:
     assert scenery.sees("cache_without_locks") is None, "each problem is reported once"
 
 
-def test_a_file_in_place_of_the_default_cache_is_reported(scenery: Scenery, live: Path) -> None:
+def test_a_file_at_the_path_of_the_default_cache_is_reported(scenery: Scenery, live: Path) -> None:
     (live / ".cache").touch()
     finding = scenery.sees("cache_read_only")
     assert finding is not None and finding.evidence == (f"~/.cache: {live}/.cache",)
     assert finding.commands == ("sudo chown -R $USER ~/.cache",)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_an_inaccessible_folder_is_reported(scenery: Scenery, live: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="switches to another user")
+def test_an_inaccessible_cache_folder_is_reported(scenery: Scenery, live: Path) -> None:
     (live / ".config").mkdir(mode=0)
     for parent in (live, *live.parents[:-2]):
         parent.chmod(0o755)
@@ -105,7 +105,7 @@ def test_checking_good_caches_reports_nothing_and_leaves_no_files(scenery: Scene
     assert list(live.iterdir()) == [live / ".cache"] and not any((live / ".cache").iterdir())
 
 
-def test_no_file_operations_are_tried_on_a_snapshot(
+def test_checks_do_not_write_or_lock_files_on_a_snapshot(
     scenery: Scenery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbidden(_folder: Path) -> bool:
@@ -124,7 +124,7 @@ def test_mount_points_with_odd_names_are_parsed(scenery: Scenery, point: str) ->
     assert scenery.sees("cache_on_network") is not None
 
 
-def test_a_network_mount_with_spaces_is_recognised(scenery: Scenery) -> None:
+def test_a_network_mount_with_spaces_is_recognized(scenery: Scenery) -> None:
     mount = "30 21 0:50 / /mnt/my\\040\\347\\233\\230 rw - cifs //server/x rw\n"
     scenery.healthy().root.put("proc/self/mountinfo", LOCAL + mount)
     scenery.environ["XDG_CACHE_HOME"] = "/mnt/my \u76d8/cache"
@@ -133,7 +133,7 @@ def test_a_network_mount_with_spaces_is_recognised(scenery: Scenery) -> None:
 
 @pytest.fixture
 def dead(live: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A network mount that does not respond, so checks must not touch it."""
+    """A network mount that does not respond; a check that touches it fails the test."""
     share = live / "share"
     share.mkdir()
     listed = LOCAL + f"30 21 0:50 / {share} rw - nfs4 server:/export rw\n"
@@ -183,7 +183,7 @@ def test_checking_a_database_does_not_block_writers(
     assert len(opened) == 1 and "immutable=1" in opened[0]
 
 
-def test_an_open_database_is_skipped(scenery: Scenery, live: Path) -> None:
+def test_a_database_that_a_program_has_open_is_skipped(scenery: Scenery, live: Path) -> None:
     path = live / ".config/miopen/gfx1100.ukdb"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 8192)

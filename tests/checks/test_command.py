@@ -1,4 +1,4 @@
-"""`rocenv doctor` for users and scripts."""
+"""`rocenv doctor` on the command line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_healthy_machine_has_no_findings_as_text_and_json(lab: Lab, scenery: S
     assert found["findings"] == [] and found["checks_run"] > 20
 
 
-def test_an_error_exits_with_1(lab: Lab, scenery: Scenery) -> None:
+def test_a_finding_that_is_an_error_makes_doctor_exit_with_1(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor", HSA_OVERRIDE_GFX_VERSION="10.3.0")
     text = words(done.stdout)
@@ -62,13 +62,13 @@ def test_an_error_exits_with_1(lab: Lab, scenery: Scenery) -> None:
     assert found[0]["evidence"][0] == "HSA_OVERRIDE_GFX_VERSION=10.3.0"
 
 
-def test_a_warning_exits_with_0(lab: Lab, scenery: Scenery) -> None:
+def test_doctor_with_only_warnings_exits_with_0(lab: Lab, scenery: Scenery) -> None:
     scenery.root.kernel().cpu().card("0000:08:00.0", RX_6800, driver="vfio-pci")
     done = lab.run("doctor", "--json")
     assert done.returncode == 0 and document(done.stdout)["findings"][0]["severity"] == "warning"
 
 
-def test_the_option_or_the_locale_selects_chinese(lab: Lab, scenery: Scenery) -> None:
+def test_the_lang_option_or_the_locale_selects_chinese(lab: Lab, scenery: Scenery) -> None:
     scenery.root.wsl()
     for done in (lab.run("doctor", "--lang", "zh"), lab.run("doctor", LC_ALL="zh_CN.UTF-8")):
         assert "警告" in words(done.stdout) and "这个 WSL" in words(done.stdout)
@@ -83,7 +83,7 @@ def test_check_runs_only_the_requested_checks(lab: Lab, scenery: Scenery) -> Non
     assert done.returncode == 2 and "nonsense" in words(done.stderr)
 
 
-def test_listed_checks_can_be_run(lab: Lab, scenery: Scenery) -> None:
+def test_every_listed_check_can_be_run(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     names = [line.split()[0] for line in words(lab.run("doctor", "--list").stdout).splitlines()]
     told = document(lab.run("doctor", "--list", "--json").stdout)["checks"]
@@ -101,7 +101,7 @@ def test_an_unknown_env_is_an_error(lab: Lab, scenery: Scenery) -> None:
 
 
 @pytest.mark.parametrize("argv", [("",), ("-y",), ("--yes", "--list")])
-def test_invalid_arguments_are_refused(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
+def test_invalid_arguments_are_rejected(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
     scenery.healthy()
     assert lab.run("doctor", *argv).returncode == 2
 
@@ -126,14 +126,14 @@ def test_an_incomplete_env_is_an_error_only_if_requested(lab: Lab, scenery: Scen
     assert lab.run("doctor").returncode == 0, "the env was not requested"
 
 
-def test_collect_runs_only_the_requested_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
+def test_collect_with_a_check_runs_only_that_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
     scenery.healthy()
     done = lab.run("doctor", "--json", "--check", "no_gpu", "--collect", str(tmp_path / "one.zip"))
     assert document(done.stdout)["checks_run"] == 1
 
 
 class Titles(Progress):
-    """Records stage titles."""
+    """A progress reporter that records stage titles."""
 
     def __init__(self) -> None:
         super().__init__(stream=io.StringIO())
@@ -146,7 +146,7 @@ class Titles(Progress):
             yield wait
 
 
-def test_checks_are_announced(scenery: Scenery) -> None:
+def test_slow_checks_are_announced(scenery: Scenery) -> None:
     """Hashing an env takes minutes and would look like a hang."""
     world, titles, texts = Context(), Titles(), Texts(load(), "findings", "en")
     world.__dict__["progress"] = titles
@@ -165,7 +165,7 @@ def test_the_list_of_checks_is_available_in_chinese(lab: Lab, scenery: Scenery) 
 @pytest.mark.parametrize(
     "argv", [("--fix", "--list"), ("--collect", "x", "--fix"), ("sd", "--collect", "x.json")]
 )
-def test_conflicting_options_are_refused(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
+def test_conflicting_options_are_rejected(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
     done = lab.run("doctor", *argv)
     assert done.returncode == 2 and "cannot be used together" in words(done.stderr)
 

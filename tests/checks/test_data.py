@@ -1,4 +1,4 @@
-"""rocenv tells users and maintainers when its data is old."""
+"""The age of rocenv's data, and warnings about old data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ C_LIBRARY = '[[c_library]]\npackage = "libc6"\nloader = "ld"\nfiles = []\nstatus
 
 
 def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
-    """Write rows to the table `fact` or `channel` that were last checked this many days ago."""
+    """Write rows to the table `fact` or `channel`; each was last checked the given number of days ago."""
     folder.mkdir()
     text = "schema = 1\n"
     for number, (table, age) in enumerate((*rows, ("c_library", 3000))):
@@ -45,12 +45,12 @@ def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
 
 @pytest.fixture
 def here(scenery: Scenery) -> CheckContext:
-    """A CheckContext for this machine; the age of the data is not checked for any other machine."""
+    """A CheckContext for this machine, because the age of the data is checked for no other machine."""
     return replace(scenery.context(), elsewhere=False)
 
 
 @pytest.mark.parametrize(("age", "is_old"), [(0, False), (120, False), (121, True), (2000, True)])
-def test_old_data_is_a_finding(
+def test_old_data_is_reported(
     here: CheckContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age: int, is_old: bool
 ) -> None:
     monkeypatch.setenv("ROCENV_PROFILES", str(profiles(tmp_path / "p", ("fact", age), ("channel", age + 9))))
@@ -114,7 +114,7 @@ def test_rows_older_than_their_table_allows_are_listed(
     )
     text = run("--age").stdout
     assert "3 rows to check again" in text
-    assert text.index("c_library") < text.index("fact"), "the oldest first"
+    assert text.index("c_library") < text.index("fact"), "oldest first"
     assert run("--age", "--only", "debian").returncode == 2
     (folder / "rows.toml").write_text(
         "schema = 1\n" + C_LIBRARY + f'source = "x"\nchecked = "{date.today()}"\n'

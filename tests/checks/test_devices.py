@@ -57,7 +57,7 @@ def test_missing_groups_are_listed(
     assert finding.evidence[0] == "crw-rw---- render /dev/kfd"
 
 
-def test_a_new_group_member_is_told_to_log_in_again(
+def test_the_finding_tells_a_new_group_member_to_log_in_again(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "render:x:993:other,user\n")
@@ -89,7 +89,7 @@ def test_a_device_that_only_root_can_open_needs_a_udev_rule(
     assert finding is not None and any("udev" in command for command in finding.commands)
 
 
-def test_a_group_without_a_name_is_created(
+def test_a_command_creates_a_device_group_that_has_no_name(
     scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
 ) -> None:
     scenery.healthy().root.put("etc/group", "root:x:0:\n")
@@ -113,7 +113,9 @@ def test_joining_the_group_root_is_never_suggested(
     assert finding is not None and not any("usermod" in command for command in finding.commands)
 
 
-def test_a_snapshot_suggests_the_usual_groups(scenery: Scenery, answers: Callable[[int], None]) -> None:
+def test_a_snapshot_finding_suggests_the_usual_groups(
+    scenery: Scenery, answers: Callable[[int], None]
+) -> None:
     scenery.healthy()
     answers(errno.EACCES)
     finding = scenery.sees("kfd_closed")
@@ -198,7 +200,7 @@ def test_a_container_without_render_nodes_is_reported(scenery: Scenery) -> None:
     assert finding is not None and "renderD128" in finding.evidence[0]
 
 
-def test_a_container_with_one_of_several_gpus_is_fine(scenery: Scenery) -> None:
+def test_a_container_with_only_one_of_the_hosts_gpus_is_fine(scenery: Scenery) -> None:
     scenery.healthy().root.gpu(2, RX_7900, 110000)
     (scenery.root.path / "dev/dri/renderD129").unlink()
     assert scenery.sees("container_without_devices") is None
@@ -242,7 +244,7 @@ def test_a_card_without_a_driver_is_reported(scenery: Scenery) -> None:
     assert not any("modprobe" in command for command in finding.commands), "it is loaded"
 
 
-def test_a_card_reserved_for_a_virtual_machine_is_fine_if_another_works(scenery: Scenery) -> None:
+def test_a_card_reserved_for_a_virtual_machine_is_fine_if_another_card_works(scenery: Scenery) -> None:
     scenery.root.kernel().cpu().card("0000:08:00.0", RX_6800, driver="vfio-pci")
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.severity == "warning" and "virtual machine" in finding.title
@@ -272,7 +274,7 @@ def igpu_and_card(scenery: Scenery) -> None:
     scenery.root.gpu(2, RX_7900, 110000, units=96, memory=24 * GIB, bus=3)
 
 
-def test_an_integrated_gpu_before_the_card_is_reported(scenery: Scenery) -> None:
+def test_an_integrated_gpu_that_hip_lists_before_the_card_is_reported(scenery: Scenery) -> None:
     igpu_and_card(scenery)
     finding = scenery.sees("igpu_first")
     assert finding is not None and finding.code == "igpu-selected-instead-of-dgpu"
@@ -290,14 +292,18 @@ def test_an_integrated_gpu_before_the_card_is_reported(scenery: Scenery) -> None
         {"ROCR_VISIBLE_DEVICES": "GPU-5a1b2c3d4e5f6071"},
     ],
 )
-def test_a_variable_can_put_the_card_first(scenery: Scenery, environ: dict[str, str]) -> None:
+def test_a_variable_that_puts_the_card_first_prevents_the_finding(
+    scenery: Scenery, environ: dict[str, str]
+) -> None:
     igpu_and_card(scenery)
     scenery.environ.update(environ)
     assert scenery.sees("igpu_first") is None
 
 
 @pytest.mark.parametrize("environ", [{"HIP_VISIBLE_DEVICES": "0,1"}, {"HIP_VISIBLE_DEVICES": ""}])
-def test_a_variable_can_keep_the_integrated_gpu_first(scenery: Scenery, environ: dict[str, str]) -> None:
+def test_a_variable_that_keeps_the_integrated_gpu_first_is_reported(
+    scenery: Scenery, environ: dict[str, str]
+) -> None:
     igpu_and_card(scenery)
     scenery.environ.update(environ)
     assert scenery.sees("igpu_first") is not None
@@ -350,7 +356,7 @@ def test_hip_numbers_the_gpus_that_rocr_leaves_visible(scenery: Scenery) -> None
         ({"HIP_VISIBLE_DEVICES": "\u00b2"}, "HIP_VISIBLE_DEVICES"),
     ],
 )
-def test_the_variable_that_hides_every_gpu_is_reported(
+def test_the_finding_names_the_variable_that_hides_every_gpu(
     scenery: Scenery, environ: dict[str, str], variable: str
 ) -> None:
     scenery.healthy().environ.update(environ)
@@ -361,12 +367,12 @@ def test_the_variable_that_hides_every_gpu_is_reported(
 
 
 @pytest.mark.parametrize("value", ["0,none", "GPU-5a1b2c3d4e5f6071", "0,GPU-5a1b2c3d4e5f6071"])
-def test_a_list_with_an_invalid_entry_or_unique_ids_is_accepted(scenery: Scenery, value: str) -> None:
+def test_a_device_list_with_an_invalid_entry_or_unique_ids_is_accepted(scenery: Scenery, value: str) -> None:
     scenery.healthy().environ["ROCR_VISIBLE_DEVICES"] = value
     assert scenery.sees("gpus_hidden") is None
 
 
-def test_a_title_shows_the_target_instead_of_several_names(scenery: Scenery) -> None:
+def test_a_title_shows_the_target_of_a_card_with_several_product_names(scenery: Scenery) -> None:
     igpu_and_card(scenery)
     context = scenery.context()
     card = context.host.gpus[1]

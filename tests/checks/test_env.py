@@ -1,4 +1,4 @@
-"""Env checks; each test breaks an intact env."""
+"""Env checks, each on an intact env that its test breaks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Case:
         return self.machine.context(envs=(env,), env=env, **more)
 
     def verified(self, when: str = "2026-11-20T10:00:00+00:00", **last: Any) -> None:
-        """Write a `verify` result with a change to the last rung."""
+        """Write a `verify` result whose last rung is changed."""
         told = {"schema": 1, "when": when, "rungs": [*RUNGS[:-1], RUNGS[-1] | last]}
         (self.prefix.own / "verified.json").write_text(json.dumps(told))
 
@@ -121,8 +121,8 @@ def test_starting_a_program_does_not_read_the_list_of_files(mini: Mini) -> None:
     assert lost_files(prefix, record) == dict.fromkeys(sorted(files), "missing")
 
 
-def test_only_the_slow_check_finds_changed_contents(case: Case) -> None:
-    """The other checks do not hash the file."""
+def test_only_the_slow_check_finds_changed_file_contents(case: Case) -> None:
+    """The quick checks do not hash the file."""
     path = case.prefix.path / MORE
     path.write_bytes(b"x" * path.stat().st_size)
     context = case.context()
@@ -169,8 +169,8 @@ def test_each_broken_env_is_reported(case: Case) -> None:
         ("foreign", "env-foreign"),
     ],
 )
-def test_a_broken_env_is_an_error_if_requested(case: Case, state: str, code: str) -> None:
-    """The machine's checks still run, and the env's state is reported as an error."""
+def test_a_broken_env_is_an_error_if_the_user_names_it(case: Case, state: str, code: str) -> None:
+    """The machine checks still run, and the env's state is an error."""
     envs = case.machine.home.envs
     case.machine.context()
     if state == "half":
@@ -191,7 +191,7 @@ def test_a_broken_env_is_an_error_if_requested(case: Case, state: str, code: str
         checks_for(context, ("env_files_missing",))
 
 
-def test_a_name_with_a_space_is_quoted(case: Case) -> None:
+def test_an_env_name_with_a_space_is_quoted_in_commands(case: Case) -> None:
     (case.machine.home.envs / "my env" / ".rocenv").mkdir(parents=True)
     case.machine.context()
     context = examine_machine(case.machine.home, case.machine.matrix)
@@ -206,7 +206,7 @@ def test_a_damaged_file_list_is_reported(case: Case) -> None:
     assert [each.code for each in found] == ["env-record-damaged"]
 
 
-def test_a_missing_interpreter_is_reported(case: Case) -> None:
+def test_a_missing_python_interpreter_is_reported(case: Case) -> None:
     python = case.prefix.path / case.prefix.record().lock.python
     python.unlink(missing_ok=True)
     python.parent.mkdir(parents=True, exist_ok=True)
@@ -222,7 +222,7 @@ def test_a_missing_interpreter_is_reported(case: Case) -> None:
 
 
 def test_a_set_with_a_known_crash_is_reported(case: Case) -> None:
-    """HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031 card, created before the problem was known."""
+    """An env with HIP SDK 6.1 and ZLUDA 3.8.3 for gfx1031, created before the crash was known."""
     case.prefix = case.lab.make_zluda("old")
     context = case.context()
     text = rendered(env_checks.env_known_broken(context), context, "env_known_broken")
@@ -249,7 +249,7 @@ def test_a_gpu_that_is_not_first_is_reported(case: Case) -> None:
     assert env_checks.env_gpu_hidden(case.context()) is None
 
 
-def test_an_env_that_selects_a_different_gpu_is_recreated(case: Case) -> None:
+def test_the_command_for_an_env_that_selects_a_different_gpu_recreates_the_env(case: Case) -> None:
     case.machine.devices = [IGPU, CARD]
     number = EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0")
     case.prefix = case.lab.make("other", GOOD, changes=(number,))
@@ -285,7 +285,7 @@ def test_a_failed_verification_is_reported(case: Case) -> None:
     assert "0xC0000005" in rendered(env_checks.env_verify_failed(context), context, "env_verify_failed")
 
 
-def test_a_verification_without_a_gpu_is_reported(case: Case) -> None:
+def test_a_verification_that_ran_without_a_gpu_is_reported(case: Case) -> None:
     case.verified(status="skipped", no_device=True)
     context = case.context()
     rendered(env_checks.env_verified_without_gpu(context), context, "env_verified_without_gpu")
@@ -294,7 +294,9 @@ def test_a_verification_without_a_gpu_is_reported(case: Case) -> None:
 
 
 @pytest.mark.parametrize(("when", "is_old"), [("2020-01-01", True), ("2126-01-01", False)])
-def test_a_driver_newer_than_the_verification_is_reported(case: Case, when: str, is_old: bool) -> None:
+def test_a_driver_that_changed_after_the_verification_is_reported(
+    case: Case, when: str, is_old: bool
+) -> None:
     case.verified(when=f"{when}T10:00:00+00:00")
     context = case.context(elsewhere=False)
     driver = replace(context.host.driver, kernel="6.8.0-45-generic")
@@ -323,11 +325,13 @@ def test_a_damaged_store_is_reported(case: Case) -> None:
     text = rendered(env_checks.env_store_damaged(context), context, "env_store_damaged")
     assert "rocblas.dll: changed" in text
     (tree.parent / "manifest.json").write_text("{")
-    assert env_checks.env_store_damaged(case.context()) is None, "the store unpacks it again for the next env"
+    assert env_checks.env_store_damaged(case.context()) is None, (
+        "the store unpacks the package again for the next env"
+    )
 
 
 def test_doctor_finds_faults_in_an_env_made_by_create(mini: Mini) -> None:
-    """The real program first reports only that the env was never verified, and later the faults as well."""
+    """The real program first reports only that the env was never verified, and later also its faults."""
     shutil.copytree(profiles_folder() / "checks", mini.root / "profiles" / "checks")
     assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
 
@@ -355,7 +359,7 @@ def test_plain_doctor_reports_each_env_in_one_line(mini: Mini) -> None:
 
     def lines(*argv: str) -> list[str]:
         done = mini.run("doctor", *argv)
-        assert done.returncode == 0, "no env was named, so its faults are no errors"
+        assert done.returncode == 0, "no env was named, so faults in an env are not errors"
         return [line for line in done.stdout.splitlines() if line[:1].isdigit() and "env-" in line]
 
     first, second = lines()

@@ -1,4 +1,4 @@
-"""`doctor --fix` asks, fixes, and reports what it did."""
+"""`doctor --fix`: questions, fixes and the report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORK: Any = None  # used by fixes that do not download anything
 
 @dataclass
 class Person:
-    """A user who gives the same answer to every question."""
+    """A user who answers every question in the same way."""
 
     answer: bool | None
     asked: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ def incomplete(home: Home, name: str) -> Path:
 
 
 def database(path: Path, *, whole: bool) -> Path:
-    """Create a database like MIOpen's, either intact or only half written."""
+    """Create a database like MIOpen's, intact or only half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     opened = sqlite3.connect(path)
     opened.execute("CREATE TABLE kern_db (id INTEGER PRIMARY KEY, kernel_blob BLOB)")
@@ -87,7 +87,7 @@ def database(path: Path, *, whole: bool) -> Path:
 
 
 class TestAsking:
-    def test_answering_no_leaves_everything_unchanged(self, context: CheckContext) -> None:
+    def test_answering_no_changes_nothing(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
         person = Person(answer=False)
         outcome = apply(
@@ -106,7 +106,7 @@ class TestAsking:
         assert path.exists()
         assert "without a terminal" in person.messages[0]
 
-    def test_only_findings_with_a_fix_are_fixed(self, context: CheckContext) -> None:
+    def test_doctor_fixes_only_findings_that_have_a_fix(self, context: CheckContext) -> None:
         path = incomplete(context.home, "demo")
         person = Person(answer=True)
         outcome = apply([finding(""), finding("format-the-disk")], context, WORK, person.dialog())
@@ -195,7 +195,7 @@ class TestIncomplete:
         assert other.exists()
 
     def test_an_env_that_was_completed_in_the_meantime_is_kept(self, context: CheckContext) -> None:
-        """A running `create` holds the lock; its env must survive."""
+        """A running `create` still holds the lock, so its env must survive."""
         path = incomplete(context.home, "demo")
 
         def completes(_text: str) -> bool:
@@ -216,7 +216,7 @@ class TestIncomplete:
 
 
 class TestDatabase:
-    def test_only_malformed_caches_are_renamed(self, context: CheckContext, tmp_path: Path) -> None:
+    def test_only_malformed_cache_databases_are_renamed(self, context: CheckContext, tmp_path: Path) -> None:
         broken = database(tmp_path / "user/.cache/miopen/3.3.0/gfx1030_30.ukdb", whole=False)
         whole = database(tmp_path / "user/.config/miopen/gfx1100_48.ukdb", whole=True)
         empty = tmp_path / "user/.config/miopen/new.ukdb"
@@ -238,7 +238,9 @@ class TestDatabase:
         assert caches.damaged_databases({"MIOPEN_USER_DB_PATH": str(tmp_path)}) == (path,)
         assert caches.set_aside(path).name == "gfx906.ukdb.broken"
         path.write_bytes(b"\0" * 4096)
-        assert caches.set_aside(path).name == "gfx906.ukdb.broken2", "an earlier file is kept"
+        assert caches.set_aside(path).name == "gfx906.ukdb.broken2", (
+            "a database that was renamed earlier is kept"
+        )
 
     def test_a_journal_is_renamed_with_its_database(self, tmp_path: Path) -> None:
         """SQLite would replay the journal into the new database."""
@@ -250,7 +252,7 @@ class TestDatabase:
             "gfx906.ukdb.broken-journal",
         ]
 
-    def test_an_open_database_is_kept(self, tmp_path: Path) -> None:
+    def test_a_database_that_a_program_has_open_is_kept(self, tmp_path: Path) -> None:
         path = database(tmp_path / "gfx906.ukdb", whole=True)
         writer = sqlite3.connect(path, isolation_level=None)
         writer.execute("BEGIN EXCLUSIVE")
@@ -272,7 +274,7 @@ class TestDatabase:
 
 
 class TestRepair:
-    def test_a_missing_file_is_restored(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_repair_restores_a_missing_file(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         assert mini.create().returncode == 0
         for name, value in mini.env.items():
             monkeypatch.setenv(name, value)
@@ -288,7 +290,7 @@ class TestRepair:
         assert library.read_bytes() == before
         assert person.messages == ["Done: restore env `demo` from its record"]
 
-    def test_without_a_name_only_moved_envs_are_repaired(
+    def test_without_an_env_name_only_moved_envs_are_repaired(
         self, mini: Mini, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert mini.create().returncode == 0

@@ -1,4 +1,4 @@
-"""Check the kernel, its driver and its log."""
+"""Checks of the kernel, its driver and its log."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_kernel_older_than_all_tested_kernels_is_reported(scenery: Scenery) ->
     assert scenery.sees("kernel_too_old_for_env") is None
 
 
-def test_the_kernels_age_is_ignored_with_amds_driver(scenery: Scenery) -> None:
+def test_the_kernels_age_does_not_matter_with_amds_driver(scenery: Scenery) -> None:
     scenery.healthy().root.kernel("5.10.6", dkms="6.8.5")
     scenery.env("new", rocm="6.2.4")
     assert scenery.sees("kernel_too_old_for_env") is None
@@ -72,13 +72,13 @@ def test_the_kernels_age_is_ignored_with_amds_driver(scenery: Scenery) -> None:
         ("amdgpu 0000:08:00.0: amdgpu: VRAM: 8192M", "gpu-left-out"),
     ],
 )
-def test_the_log_explains_why_a_card_was_ignored(scenery: Scenery, logged: str, code: str) -> None:
+def test_the_kernel_log_explains_why_kfd_ignored_a_card(scenery: Scenery, logged: str, code: str) -> None:
     scenery.root.kernel().cpu().card("0000:08:00.0", RX_580)
     scenery.root.put(LOG, BOOT + line(logged))
     finding = scenery.sees("gpu_left_out")
     assert finding is not None and finding.code == code
     assert (logged in finding.evidence) == (code != "gpu-left-out")
-    assert finding.evidence[0].endswith(": 0000:08:00.0"), "the id is shown once"
+    assert finding.evidence[0].endswith(": 0000:08:00.0"), "the ID is shown once"
 
 
 def test_the_log_from_an_earlier_boot_is_ignored(scenery: Scenery) -> None:
@@ -151,7 +151,7 @@ def test_firmware_is_installed_with_the_distributions_command(
     assert (finding.commands or ("",))[0] == command
 
 
-def test_missing_optional_firmware_is_ignored(scenery: Scenery) -> None:
+def test_missing_firmware_that_is_optional_is_ignored(scenery: Scenery) -> None:
     scenery.healthy()
     text = "amdgpu 0000:03:00.0: Direct firmware load for amdgpu/isp_4_1_1.bin failed with error -2"
     scenery.root.put(LOG, BOOT + line(text))
@@ -176,7 +176,7 @@ def test_gpu_and_iommu_page_faults_are_reported(scenery: Scenery) -> None:
 @pytest.mark.parametrize(
     ("kind", "is_told"), [("DMA-FQ", True), ("DMA", True), ("identity", False), ("", False)]
 )
-def test_an_iommu_that_translates_between_cards_is_reported(
+def test_iommu_translation_between_several_cards_is_reported(
     scenery: Scenery, kind: str, is_told: bool
 ) -> None:
     scenery.healthy().root.gpu(2, RX_7900, 110000, memory=24 * GIB)
@@ -186,7 +186,7 @@ def test_an_iommu_that_translates_between_cards_is_reported(
     assert (scenery.sees("iommu_between_gpus") is not None) == is_told
 
 
-def test_translation_for_a_single_card_is_fine(scenery: Scenery) -> None:
+def test_iommu_translation_with_a_single_card_is_fine(scenery: Scenery) -> None:
     scenery.healthy().root.put("sys/bus/pci/devices/0000:01:00.0/iommu_group/type", "DMA-FQ\n")
     assert scenery.sees("iommu_between_gpus") is None
 
@@ -220,7 +220,7 @@ def test_hang_messages_from_different_kernels_are_reported(scenery: Scenery, log
         (("ring gfx_0.0.0 timeout, but soft recovered", "GPU reset begin!"), "warning", True),
     ],
 )
-def test_a_recovered_hang_needs_no_restart(
+def test_a_hang_from_which_the_gpu_recovered_needs_no_restart(
     scenery: Scenery, logged: tuple[str, ...], severity: str, restart: bool
 ) -> None:
     scenery.healthy()
@@ -246,7 +246,7 @@ def test_intel_iommu_faults_are_reported(scenery: Scenery) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["amdgpu ", "ring ", "amdgpu [hub", "amdgpu Failed to load ", "x kernel: "])
-def test_long_lines_in_a_log_are_read_quickly(scenery: Scenery, word: str) -> None:
+def test_a_kernel_log_with_long_lines_is_read_quickly(scenery: Scenery, word: str) -> None:
     scenery.healthy().root.put(LOG, BOOT + (word * 2000 + "\n") * 1000)
     start = time.process_time()
     for check in (kernel.gpu_init_failed, kernel.gpu_resets, kernel.gpu_page_faults, kernel.iommu_faults):
@@ -254,7 +254,7 @@ def test_long_lines_in_a_log_are_read_quickly(scenery: Scenery, word: str) -> No
     assert time.process_time() - start < 2
 
 
-def test_the_end_of_a_long_log_is_read(scenery: Scenery) -> None:
+def test_the_end_of_a_long_kernel_log_is_read(scenery: Scenery) -> None:
     scenery.healthy()
     old = BOOT + line("amdgpu 0000:01:00.0: amdgpu: GPU reset begin!")
     noise = line("usb 1-1: new device " + "x" * 900) * 40_000
@@ -288,7 +288,9 @@ def programs(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     return set_
 
 
-def test_a_run_reads_the_log_once(scenery: Scenery, programs: Callable[..., list[str]]) -> None:
+def test_all_checks_of_a_run_share_one_read_of_the_kernel_log(
+    scenery: Scenery, programs: Callable[..., list[str]]
+) -> None:
     scenery.healthy()
     started = programs(dmesg="[    1.0] amdgpu 0000:01:00.0: amdgpu: GPU reset begin!\n")
     assert "gpu-hang-reset" in {finding.code for finding in scenery.all()}
@@ -305,7 +307,7 @@ def test_the_journal_replaces_a_restricted_dmesg(
     assert started == ["dmesg", "journalctl"]
 
 
-def test_an_unreadable_log_is_a_finding(scenery: Scenery, programs: Callable[..., list[str]]) -> None:
+def test_an_unreadable_kernel_log_is_a_finding(scenery: Scenery, programs: Callable[..., list[str]]) -> None:
     scenery.healthy()
     programs()
     finding = scenery.sees("gpu_init_failed")
@@ -313,7 +315,7 @@ def test_an_unreadable_log_is_a_finding(scenery: Scenery, programs: Callable[...
     assert "firmware" in finding.detail and "hung" in finding.detail
 
 
-def test_a_snapshot_without_a_log_has_no_finding(scenery: Scenery) -> None:
+def test_a_snapshot_without_a_kernel_log_has_no_finding(scenery: Scenery) -> None:
     scenery.healthy()
     (scenery.root.path / LOG).unlink()
     assert scenery.all() == []

@@ -1,4 +1,4 @@
-"""Check an APU's memory and the disk space."""
+"""Checks of an APU's memory and of the disk space."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_an_apu_with_little_memory_is_reported(scenery: Scenery) -> None:
     assert "ttm.pages_limit=12582912" in finding.instructions[0] and not finding.commands
 
 
-def test_a_limit_on_the_command_line_is_reported(scenery: Scenery) -> None:
+def test_a_memory_limit_on_the_kernel_command_line_is_reported(scenery: Scenery) -> None:
     apu(scenery, vram=GIB // 2, gtt=4 * GIB, machine=64 * GIB)
     scenery.root.put("proc/cmdline", "ro quiet amdgpu.gttsize=4096\n")
     finding = scenery.sees("apu_memory_small")
     assert finding is not None and "amdgpu.gttsize=4096" in finding.instructions[0]
 
 
-def test_an_existing_limit_is_changed_instead_of_added(scenery: Scenery) -> None:
+def test_the_command_changes_an_existing_limit_instead_of_adding_one(scenery: Scenery) -> None:
     apu(scenery, vram=GIB // 2, gtt=4 * GIB, machine=64 * GIB)
     scenery.root.put("proc/cmdline", "ro quiet ttm.pages_limit=1048576\n")
     scenery.root.put("etc/os-release", "ID=ubuntu\nID_LIKE=debian\n")
@@ -56,7 +56,7 @@ def test_an_existing_limit_is_changed_instead_of_added(scenery: Scenery) -> None
         ("ID=nixos\n", ()),
     ],
 )
-def test_a_parameter_is_set_with_the_distributions_command(
+def test_a_kernel_parameter_is_set_with_the_distributions_command(
     scenery: Scenery, release: str, commands: tuple[str, ...]
 ) -> None:
     apu(scenery, vram=GIB // 2, gtt=3 * GIB, machine=64 * GIB)
@@ -74,19 +74,19 @@ def test_an_apu_with_enough_memory_is_fine(scenery: Scenery, vram: int, gtt: int
     assert scenery.all() == []
 
 
-def test_a_card_is_not_an_apu(scenery: Scenery) -> None:
+def test_a_card_is_not_checked_for_the_memory_of_an_apu(scenery: Scenery) -> None:
     scenery.healthy().root.put("proc/meminfo", f"MemTotal: {512 * GIB // 1024} kB\n")
     assert scenery.sees("apu_memory_small") is None
 
 
-def test_a_kernel_that_reports_only_reserved_memory_is_reported(scenery: Scenery) -> None:
+def test_a_kernel_that_reports_only_an_apus_reserved_memory_is_reported(scenery: Scenery) -> None:
     apu(scenery, vram=GIB, gtt=15 * GIB, machine=30 * GIB, bank=GIB)
     finding = scenery.sees("apu_carve_out_only")
     assert finding is not None and "1.0 GiB" in finding.title and "16.0 GiB" in finding.title
 
 
 def test_a_nearly_full_disk_is_reported(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even if the rest of the machine is a copy, because envs are created here."""
+    """Even when checking a snapshot, because envs are created on this machine."""
     free = 3 * GIB
     room: Room | None = None
     monkeypatch.setattr(machine, "room_elsewhere", lambda *_: room)

@@ -1,4 +1,4 @@
-"""How checks run: selection, order and crashes."""
+"""Selection, order and crashes of checks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_check_can_have_several_findings(scenery: Scenery) -> None:
 
 
 def test_each_env_gets_its_own_finding(scenery: Scenery) -> None:
-    """If several envs have the same problem, each gets its own finding and commands."""
+    """Even if several envs have the same problem."""
     scenery.healthy().root.kernel("5.10.6-200.fc33.x86_64")
     for name in ("new", "other"):
         scenery.env(name, rocm="6.2.4")
@@ -75,7 +75,7 @@ def test_each_env_gets_its_own_finding(scenery: Scenery) -> None:
 
 
 def test_every_row_is_used_by_a_check() -> None:
-    """A row that no check uses is dead data."""
+    """A row without a check would be dead data."""
     from pathlib import Path
 
     import rocenv.checks
@@ -85,7 +85,7 @@ def test_every_row_is_used_by_a_check() -> None:
     assert [row.name for row in matrix().advice if f'"{row.name}"' not in code] == []
 
 
-def test_a_crash_is_a_finding_and_does_not_stop_other_checks(scenery: Scenery) -> None:
+def test_a_check_that_crashes_is_a_finding_and_does_not_stop_the_others(scenery: Scenery) -> None:
     checks = [Check("crashes", crashes, "any"), Check("is_cold", is_cold, "any")]
     found = {finding.check: finding for finding in run.run(scenery.healthy().context(), checks, "en")}
     assert found["crashes"].code == "check-failed" and found["crashes"].severity == "warning"
@@ -146,7 +146,7 @@ def test_checks_run_only_on_their_system_and_with_an_env_if_they_need_one(scener
         ("app_own_python", "before `rocenv launch`"),
     ],
 )
-def test_unknown_and_inapplicable_checks_are_refused(scenery: Scenery, name: str, says: str) -> None:
+def test_unknown_and_inapplicable_checks_are_rejected(scenery: Scenery, name: str, says: str) -> None:
     with pytest.raises(RocenvError, match=says) as error:
         run.checks_for(scenery.healthy().context(), (name,))
     assert error.value.code == "check-unknown" and error.value.hints and error.value.exit_code == 2

@@ -1,4 +1,4 @@
-"""Check variables that affect every program."""
+"""Checks of variables that affect every program."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def test_an_override_for_a_different_generation_is_an_error(scenery: Scenery) ->
     assert finding is not None and finding.severity == "error" and "gfx1031" in finding.title
 
 
-def test_an_override_that_breaks_a_different_card_is_reported(scenery: Scenery) -> None:
+def test_an_override_that_breaks_another_card_is_reported(scenery: Scenery) -> None:
     scenery.healthy().root.gpu(2, RX_6800, 100300)
     scenery.environ["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
     finding = scenery.sees("override_wrong")
     assert finding is not None and "gfx1100" in finding.title
 
 
-def test_a_stale_variable_is_reported(scenery: Scenery) -> None:
+def test_a_variable_that_points_to_a_removed_rocm_is_reported(scenery: Scenery) -> None:
     scenery.elsewhere = False
     rocm(scenery.healthy(), "opt/rocm-6.4.1/lib", "6.4.60401")
     scenery.environ.update(
@@ -66,7 +66,7 @@ def test_a_stale_variable_is_reported(scenery: Scenery) -> None:
     assert scenery.sees("rocm_path_stale") is None and scenery.sees("rocm_paths_differ") is None
 
 
-def test_a_stale_variable_is_unset_if_there_is_no_rocm(scenery: Scenery) -> None:
+def test_the_command_unsets_a_stale_variable_if_no_rocm_is_installed(scenery: Scenery) -> None:
     scenery.elsewhere = False
     scenery.healthy().environ["ROCM_PATH"] = "/opt/rocm-5.7.1"
     finding = scenery.sees("rocm_path_stale")
@@ -77,7 +77,7 @@ def test_a_stale_variable_is_unset_if_there_is_no_rocm(scenery: Scenery) -> None
     ("release", "command"),
     [('ID=linuxmint\nID_LIKE="ubuntu debian"\n', "dpkg"), ("ID=fedora\n", "rpm"), ("ID=arch\n", "pacman")],
 )
-def test_packages_are_looked_up_with_the_distributions_command(
+def test_installed_packages_are_listed_with_the_distributions_command(
     scenery: Scenery, release: str, command: str
 ) -> None:
     rocm(scenery.healthy(), "opt/rocm-6.4.1/lib", "6.4.60401")
@@ -110,14 +110,14 @@ def test_variables_that_point_to_two_releases_are_reported(scenery: Scenery) -> 
 def test_two_runtimes_on_the_loaders_path_are_reported(scenery: Scenery) -> None:
     rocm(scenery.healthy(), "opt/rocm-6.4.1/lib", "6.4.60401")
     rocm(scenery, "usr/lib/x86_64-linux-gnu", "5.7.31921")
-    assert scenery.sees("two_rocms") is None, "no search path contains /opt's runtime"
+    assert scenery.sees("two_rocms") is None, "no search path contains the runtime in /opt"
     scenery.root.put("etc/ld.so.conf.d/10-rocm-opencl.conf", "# ROCm\n/opt/rocm-6.4.1/lib\n")
     finding = scenery.sees("two_rocms")
     assert finding is not None and finding.code == "mixed-rocm-installs"
     assert finding.evidence[0] == "/opt/rocm-6.4.1/lib: libamdhip64.so.6.4.60401"
 
 
-def test_links_to_a_runtime_are_ignored(scenery: Scenery) -> None:
+def test_links_to_the_same_runtime_are_not_reported(scenery: Scenery) -> None:
     rocm(scenery.healthy(), "opt/rocm/lib", "6.4.60401")
     rocm(scenery, "opt/rocm-6.4.1/lib", "6.4.60401")
     scenery.environ["LD_LIBRARY_PATH"] = "/opt/rocm/lib:/opt/rocm-6.4.1/lib"

@@ -1,4 +1,4 @@
-"""Check Windows drivers, HIP SDKs and variables against machine snapshots."""
+"""Checks of Windows drivers, HIP SDKs and variables on machine snapshots."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ENVIRONMENT_KEY = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment
 
 @dataclass
 class Machine:
-    """An intact Windows machine that tests break."""
+    """An intact Windows machine for tests to break."""
 
     root: Root
     home: Home
@@ -131,7 +131,7 @@ def test_a_good_machine_has_no_findings(machine: Machine, tmp_path: Path) -> Non
 
 
 def test_an_empty_snapshot_has_no_findings(machine: Machine) -> None:
-    """Files missing from a snapshot are unknown, so they are not faults."""
+    """A file that is missing from a snapshot may exist on the machine, so it is not a fault."""
     machine.files, machine.environ = {}, {}
     assert run(machine.context(), CHECKS, "en") == []
     machine.devices, machine.adapters = [], []
@@ -142,7 +142,7 @@ def test_an_empty_snapshot_has_no_findings(machine: Machine) -> None:
 def test_a_driver_that_breaks_zluda_is_reported(
     machine: Machine, tmp_path: Path, release: str, is_broken: bool
 ) -> None:
-    """With driver 25.5.1 and newer, builds before 3.9.5 find no device."""
+    """With driver 25.5.1 and later, ZLUDA builds before 3.9.5 find no device."""
     machine.env(Lab(tmp_path).make_zluda("old one", parts=zluda_parts("6.2.4", "3.9.4")))
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": release}]
     context = machine.context()
@@ -181,7 +181,7 @@ def test_a_driver_with_reported_problems_is_reported(machine: Machine) -> None:
     context = machine.context()
     assert "corrupt images" in rendered(windows.driver_reported(context), context, "driver_reported")
     machine.devices = [CARD]
-    assert windows.driver_reported(machine.context()) is None, "the reports are about gfx11"
+    assert windows.driver_reported(machine.context()) is None, "the reports concern only gfx11"
 
 
 def test_the_basic_display_driver_is_reported(machine: Machine) -> None:
@@ -217,12 +217,12 @@ def test_a_runtime_in_system32_shadows_the_sdk(machine: Machine, version: str, r
 
 
 def test_a_runtime_in_system32_shadows_an_env_without_a_venv(machine: Machine, tmp_path: Path) -> None:
-    """Only PyTorch preloads the env's runtime."""
+    """Only PyTorch in a venv preloads the env's runtime."""
     prefix = Lab(tmp_path).make_zluda(parts=zluda_parts()[:2])
     machine.env(prefix)
     machine.environ = {}
     machine.files["system32.json"]["amdhip64_6.dll"] = "6.4.43482.0"
-    assert windows.hip_runtime_shadowed(machine.context()) is None, "it has a venv"
+    assert windows.hip_runtime_shadowed(machine.context()) is None, "the env has a venv"
     (prefix.path / prefix.record().lock.python).unlink()
     context = machine.context()
     assert str(prefix.path) in rendered(
@@ -234,7 +234,7 @@ def test_a_runtime_in_system32_shadows_an_env_without_a_venv(machine: Machine, t
 def test_the_drivers_runtime_differs_from_the_wheels_runtime(
     machine: Machine, tmp_path: Path, version: str, seen: bool
 ) -> None:
-    """PyTorch loads the env's runtime by path; programs that load it by name get the driver's runtime."""
+    """PyTorch loads the env's runtime by path, but programs that load it by name get the driver's."""
     layout = Layout(
         root="", library_dirs=(), libraries={"hip": "amdhip64_7.dll"}, runtime={"hip": "7.15"}
     ).below("venv/Lib/site-packages")
@@ -273,7 +273,9 @@ def test_an_unset_hip_path_is_reported(machine: Machine) -> None:
     machine.environ["HIP_PATH_61"] = machine.environ.pop("HIP_PATH")
     context = machine.context()
     text = rendered(windows.hip_path_unset(context), context, "hip_path_unset")
-    assert rf'setx HIP_PATH "{SDK}\\"' in text, "quoted, and the last backslash does not escape the quote"
+    assert rf'setx HIP_PATH "{SDK}\\"' in text, (
+        "the path is quoted, and its last backslash does not escape the quote"
+    )
 
 
 def test_different_releases_on_path_and_in_hip_path_are_reported(machine: Machine) -> None:
@@ -283,13 +285,13 @@ def test_different_releases_on_path_and_in_hip_path_are_reported(machine: Machin
     context = machine.context()
     assert "5.7" in rendered(windows.hip_path_differs(context), context, "hip_path_differs")
     machine.environ["Path"] = rf"{SDK}\bin;{other}"
-    assert windows.hip_path_differs(machine.context()) is None, "the right release comes first"
+    assert windows.hip_path_differs(machine.context()) is None, "the release from HIP_PATH comes first"
 
 
 def test_an_incomplete_sdk_is_reported(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unlike in a snapshot, the check lists the real folder."""
+    """The check lists the real folder, which it does not do for a snapshot."""
     folder = tmp_path / "sdk"
     (folder / "bin").mkdir(parents=True)
     for name in ("amdhip64_6.dll", "hiprtc0601.dll"):
@@ -300,11 +302,11 @@ def test_an_incomplete_sdk_is_reported(
     (folder / "bin" / "hiprtc0507.dll").touch()
     text = rendered(windows.hip_sdk_damaged(context), context, "hip_sdk_mixed")
     assert "rocenv create demo --rocm 5.7 --zluda" in text
-    assert "hiprtc0507.dll\nhiprtc0601.dll" in text, "the evidence lists files, not a sentence"
+    assert "hiprtc0507.dll\nhiprtc0601.dll" in text, "the evidence consists of file names"
     assert "at once" not in text
 
 
-def test_an_integrated_gpu_before_the_card_is_reported(machine: Machine) -> None:
+def test_an_integrated_gpu_that_hip_lists_before_the_card_is_reported(machine: Machine) -> None:
     machine.devices = [IGPU, CARD]
     context = machine.context()
     text = rendered(devices.igpu_first(context), context, "igpu_first")
@@ -374,8 +376,8 @@ def test_a_machine_without_an_amd_gpu_is_reported(machine: Machine) -> None:
     assert "NVIDIA GeForce RTX 3060" in text
 
 
-def test_each_env_that_the_driver_breaks_is_reported(machine: Machine, tmp_path: Path) -> None:
-    """Each env gets its own command."""
+def test_every_env_that_does_not_work_with_the_driver_is_reported(machine: Machine, tmp_path: Path) -> None:
+    """With one command per env."""
     lab = Lab(tmp_path)
     for name in ("one", "two"):
         machine.env(lab.make_zluda(name, parts=zluda_parts("6.2.4", "3.9.4")))
@@ -385,7 +387,7 @@ def test_each_env_that_the_driver_breaks_is_reported(machine: Machine, tmp_path:
 
 
 def test_values_from_an_untrusted_machine_do_not_reach_commands(machine: Machine) -> None:
-    """Commands run only rocenv, and contain no values that a shell would split or expand."""
+    """Commands run only rocenv and contain no values that a shell would split or expand."""
     folder = r'C:\x" & calc & "'
     seen = Observation("hip_path_unset", {"folder": folder, "value": folder})
     for untrusted in (False, True):
@@ -400,8 +402,8 @@ def test_values_from_an_untrusted_machine_do_not_reach_commands(machine: Machine
         assert commands == ((create,) if is_told else ())
 
 
-def test_hip_lists_hidden_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HIP renumbers the GPUs that a variable leaves visible, so numbers would be ambiguous."""
+def test_hipinfo_runs_without_variables_that_hide_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HIP renumbers the GPUs that a variable leaves visible, so their numbers would be ambiguous."""
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
     code = "import os; print(os.environ.get('HIP_VISIBLE_DEVICES'))"
     assert host_windows._output_of([sys.executable, "-c", code]).strip() == "None"

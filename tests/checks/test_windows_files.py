@@ -1,4 +1,4 @@
-"""Check files on Windows against machine snapshots."""
+"""Checks of files on Windows on machine snapshots."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_quarantined_env_file_is_reported(with_env: Machine) -> None:
 
 
 def test_each_envs_quarantined_files_are_reported(machine: Machine, tmp_path: Path) -> None:
-    """Each env gets its own repair command."""
+    """With one repair command per env."""
     lab = Lab(tmp_path)
     for name in ("one", "two"):
         prefix = lab.make_zluda(name)
@@ -95,7 +95,7 @@ def test_an_apps_quarantined_zluda_files_are_reported(machine: Machine) -> None:
 
 
 def test_restored_files_and_removed_folders_are_ignored(machine: Machine, tmp_path: Path) -> None:
-    """On this machine, unlike in a snapshot, the check can see which files still exist."""
+    """On this machine, unlike in a snapshot, the check knows which files still exist."""
     (tmp_path / "app").mkdir()
     file = tmp_path / "app" / "nvcuda.dll"
     machine.files["defender.xml"] = taken(str(file)) + taken(str(tmp_path / "gone" / "nvcuda.dll"))
@@ -120,7 +120,7 @@ def test_restored_files_and_removed_folders_are_ignored(machine: Machine, tmp_pa
 def test_a_folder_that_defender_scans_is_reported(
     with_env: Machine, rows: dict[str, int] | None, is_told: bool
 ) -> None:
-    """Only administrators can read the exclusions, so an unreadable list is not a finding."""
+    """Only administrators can read Defender's exclusions, so unreadable exclusions are not a finding."""
     with_env.environ["ROCENV_HOME"] = r"C:\rocenv"
     with_env.files["registry.json"][EXCLUSIONS] = rows
     context = with_env.context()
@@ -135,7 +135,7 @@ def test_a_disabled_defender_is_ignored(with_env: Machine) -> None:
     assert windows_files.defender_not_told(with_env.context()) is None
 
 
-def test_a_deep_home_is_reported(machine: Machine) -> None:
+def test_a_home_with_a_long_path_is_reported(machine: Machine) -> None:
     machine.environ["ROCENV_HOME"] = "C:\\Users\\user\\" + "deep\\" * 30 + "rocenv"
     machine.files["registry.json"][LONG_PATHS] = {"LongPathsEnabled": 0}
     context = machine.context()
@@ -152,7 +152,7 @@ def test_a_home_in_onedrive_is_reported(machine: Machine) -> None:
     context = machine.context()
     assert "OneDrive" in rendered(windows_files.home_in_cloud(context), context, "home_in_cloud")
     machine.environ["ROCENV_HOME"] = r"C:\Users\user\OneDrive - old\rocenv"
-    assert windows_files.home_in_cloud(machine.context()) is None, "the folder is next to OneDrive's"
+    assert windows_files.home_in_cloud(machine.context()) is None, "the folder is next to OneDrive's folder"
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_a_home_in_another_cloud_folder_is_reported(machine: Machine, home: str,
         assert seen is None
 
 
-def test_windows_own_folder_on_another_drive_is_ignored(with_env: Machine) -> None:
-    """The check must not suggest removing Windows' own folder from PATH."""
+def test_a_windows_folder_on_another_drive_is_ignored(with_env: Machine) -> None:
+    """The finding must not suggest removing the Windows folder from PATH."""
     own = r"D:\Windows\System32"
     with_env.files["folders.json"][own] = ["nvcuda.dll", "amdhip64.dll"]
     with_env.environ |= {"Path": own + r";D:\Windows\x", "SYSTEMROOT": r"D:\Windows"}
@@ -196,7 +196,9 @@ def test_windows_own_folder_on_another_drive_is_ignored(with_env: Machine) -> No
         (r"C:\Users\a$(calc)\rocenv", ""),
     ],
 )
-def test_a_home_with_special_characters_is_quoted_or_omitted(with_env: Machine, home: str, word: str) -> None:
+def test_a_home_path_with_special_characters_is_quoted_or_omitted_in_commands(
+    with_env: Machine, home: str, word: str
+) -> None:
     with_env.environ["ROCENV_HOME"] = home
     with_env.files["registry.json"] |= {EXCLUSIONS: {}, REAL_TIME: {}}
     context = with_env.context()
@@ -221,7 +223,9 @@ def test_a_different_zluda_build_on_path_is_reported(with_env: Machine) -> None:
     text = rendered(windows_files.other_zluda_on_path(context), context, "other_zluda_on_path")
     assert r"C:\ZLUDA" in text
     with_env.envs.clear()
-    assert windows_files.other_zluda_on_path(with_env.context()) is None, "there is no ZLUDA env"
+    assert windows_files.other_zluda_on_path(with_env.context()) is None, (
+        "without a ZLUDA env, there is no difference to report"
+    )
 
 
 def test_zluda_in_system32_is_reported(machine: Machine) -> None:

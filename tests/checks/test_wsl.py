@@ -1,4 +1,4 @@
-"""Check WSL's device, the Windows driver, and the library through which ROCm uses the GPU."""
+"""Checks of WSL's device, the Windows driver, and the library through which ROCm uses the GPU."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_wsl_without_a_gpu_or_a_runtime_is_reported(scenery: Scenery) -> None:
     assert finding is not None and finding.severity == "error" and "wsl.exe --update" in finding.commands
 
 
-def test_a_windows_that_does_not_respond_is_reported(scenery: Scenery) -> None:
+def test_a_windows_host_that_does_not_respond_is_reported(scenery: Scenery) -> None:
     scenery.root.wsl(answer="`powershell.exe` failed: it did not end within 20 s")
     finding = scenery.sees("wsl_windows_silent")
     assert finding is not None and "did not end within 20 s" in finding.evidence[0]
@@ -47,7 +47,9 @@ def test_a_windows_that_does_not_respond_is_reported(scenery: Scenery) -> None:
     assert any("rocenv create --torch --target" in command for command in finding.commands)
 
 
-def test_nothing_is_reported_if_windows_responds(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_windows_host_that_responds_has_no_finding(
+    scenery: Scenery, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenery.root.wsl()
     monkeypatch.setenv("ROCENV_TARGET", "gfx1100")
     assert scenery.sees("wsl_windows_silent") is None
@@ -61,7 +63,7 @@ def test_an_old_windows_driver_is_reported(scenery: Scenery) -> None:
     finding = scenery.sees("wsl_driver_old")
     assert finding is not None and "26.10.41.05" in finding.detail and "10.1" in finding.title
     env = scenery.env("ml", rocm="10.0.0")
-    assert scenery.sees("wsl_driver_old") is None, "the only env works with this driver"
+    assert scenery.sees("wsl_driver_old") is None, "the existing env works with this driver"
     scenery.env("new", rocm="10.1.0")
     finding = scenery.sees("wsl_driver_old")
     assert finding is not None and "10.1.0" in finding.title
@@ -77,7 +79,7 @@ def test_a_variable_that_hides_the_gpu_is_reported(scenery: Scenery) -> None:
     assert "unset HSA_ENABLE_DXG_DETECTION" in finding.commands
 
 
-def test_an_older_system_rocm_needs_the_variable(scenery: Scenery) -> None:
+def test_an_older_system_rocm_without_the_wsl_variable_is_reported(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013")).put("opt/rocm-7.2.0/lib/librocdxg.so.1", "")
     finding = scenery.sees("wsl_detection_off")
     assert finding is not None and finding.commands == ("export HSA_ENABLE_DXG_DETECTION=1",)
@@ -85,7 +87,7 @@ def test_an_older_system_rocm_needs_the_variable(scenery: Scenery) -> None:
     assert scenery.sees("wsl_detection_off") is None
 
 
-def test_a_newer_system_rocm_does_not_need_the_variable(scenery: Scenery) -> None:
+def test_a_newer_system_rocm_does_not_need_the_wsl_variable(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013")).put("opt/rocm-7.14.0/lib/librocdxg.so.1", "")
     assert scenery.sees("wsl_detection_off") is None
 
@@ -119,7 +121,7 @@ WHEEL = "venv/lib/python3.12/site-packages/_rocm_sdk_core/lib"
         ("6.2.4", ("rocm/lib/libamdhip64.so.6",), True, "cannot use the GPU on WSL"),
     ],
 )
-def test_an_env_without_the_gpu_library_is_reported(
+def test_an_env_without_librocdxg_is_reported(
     scenery: Scenery, rocm: str, files: tuple[str, ...], system: bool, title: str | None
 ) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013"))
@@ -131,13 +133,13 @@ def test_an_env_without_the_gpu_library_is_reported(
         assert title in finding.title and "rocenv explain wsl" in finding.commands
 
 
-def test_an_env_with_the_library_is_fine(scenery: Scenery) -> None:
+def test_an_env_with_librocdxg_is_fine(scenery: Scenery) -> None:
     scenery.root.wsl(adapter("32.0.31041.3013"))
     with_files(scenery, "10.0.0", f"{WHEEL}/librocdxg.so.1")
     assert scenery.sees("wsl_without_runtime") is None
 
 
-def test_other_machines_have_no_findings(scenery: Scenery) -> None:
+def test_machines_without_wsl_have_no_wsl_findings(scenery: Scenery) -> None:
     scenery.healthy().environ["HSA_ENABLE_DXG_DETECTION"] = "0"
     context = scenery.context()
     checks = [each for each in checks_for(context) if each.name.startswith("wsl_")]

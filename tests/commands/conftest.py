@@ -1,4 +1,4 @@
-"""A lab per test."""
+"""The `lab` fixture, a new home for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the real program on a home with empty envs that rocenv considers complete."""
+"""The real program on a home with empty envs that rocenv considers complete."""
 
 from __future__ import annotations
 
@@ -86,5 +86,4 @@ class Lab:
 
 
 def words(output: bytes) -> str:
-    """Decode a command's output."""
     return os.fsdecode(output)

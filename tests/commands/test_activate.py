@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.commands.lab import Lab
     from tests.mini import Mini
 
-# Shells that accept `-c COMMAND`. The program must not be the last command, or it would replace the shell.
+# Shells that accept `-c COMMAND`. The program is not the last command, which would replace the shell.
 CALLERS = {
     "bash": "bash",
     "dash": "dash",
@@ -94,7 +94,7 @@ class TestActivate:
         prefix = mini.prefix("demo")
         names = {SHELLS[name].file_name for name in OF_LINUX}
         before = {name: (prefix / name).read_bytes() for name in names}
-        # Like an env created by a rocenv version that wrote only `activate`.
+        # Imitate an env from a rocenv version that wrote only `activate`.
         (listed,) = prefix.glob(".rocenv/files-*.json")
         files = json.loads(listed.read_text())
         old = json.dumps({path: files[path] for path in files.keys() - names | {"activate"}}, indent=0)
@@ -119,10 +119,10 @@ class TestActivate:
             assert (done.returncode, done.stderr) == (0, b"")
             file = (home / "envs" / "d\u00e9mo" / SHELLS[shell].file_name).read_bytes()
             assert done.stdout == file.removeprefix(codecs.BOM_UTF8), (
-                "in an evaluated script, the byte order mark would be part of a word"
+                "in an evaluated script, a byte order mark would become part of a word"
             )
 
-    def test_windows_shells_get_their_own_lines(
+    def test_activate_prints_the_right_line_for_each_windows_shell(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         prefix = Prefix(tmp_path / "s d")
@@ -140,7 +140,7 @@ class TestActivate:
         ]
         assert "in cmd:" in printed.err and "in PowerShell:" in printed.err
 
-    def test_a_shell_for_a_different_platform_is_wrong_usage(self, mini: Mini) -> None:
+    def test_a_shell_of_another_platform_is_a_usage_error(self, mini: Mini) -> None:
         mini.create()
         done = mini.run("activate", "demo", "--shell", "cmd")
         assert (done.returncode, done.stdout) == (2, "")
@@ -178,11 +178,11 @@ class TestCallingShell:
         if called in ("bash\n", None):
             assert ("add this line to ~/.bashrc:  " in hook_advice("activate x")) == (shell == "bash")
 
-    def test_the_parent_process_has_a_name(self) -> None:
+    def test_the_name_of_the_parent_process_is_found(self) -> None:
         assert parent_name()
         assert "\n" not in parent_name()
 
-    def test_aliases_refer_to_existing_shells(self) -> None:
+    def test_aliases_of_shell_names_refer_to_existing_shells(self) -> None:
         assert set(_ALIASES.values()) <= SHELLS.keys()
         assert not _ALIASES.keys() & SHELLS.keys()
 
@@ -204,7 +204,9 @@ class TestDeactivate:
 
     @pytest.mark.parametrize("name", ["demo", "my env", "漢字", "it's"])
     @pytest.mark.parametrize("variable", ["PATH", "VIRTUAL_ENV", "ROCM_PATH", "HIP_PATH"])
-    def test_inherited_variables(self, lab: Lab, variable: str, name: str) -> None:
+    def test_deactivate_in_a_shell_that_inherited_an_env_explains_it(
+        self, lab: Lab, variable: str, name: str
+    ) -> None:
         prefix = lab.env(name)
         value = f"/usr/bin:{prefix}/bin:/bin" if variable == "PATH" else f"{prefix}//venv/"
         status, text = deactivate(lab, {variable: value})
@@ -228,7 +230,7 @@ class TestDeactivate:
         shutil.rmtree(real / "envs")
         assert "env `demo`" in deactivate(lab, {"PATH": f"{prefix}/bin"})[1]
 
-    def test_control_characters_do_not_reach_the_terminal(self, lab: Lab) -> None:
+    def test_control_characters_in_variables_do_not_reach_the_terminal(self, lab: Lab) -> None:
         status, text = deactivate(lab, {"PATH": f"{lab.home}/envs/\x1b[31mx\udcff/bin"})
         assert status == 1
         assert "\x1b" not in text and "env `?[31mx?`" in text

@@ -1,4 +1,4 @@
-"""`rocenv complete`: candidates for a word, in the format that all hooks read."""
+"""`rocenv complete`: candidates for a word, in the format that every hook reads."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TestCommands:
         assert lines(lab, "") == [f"{verb}\t{text}" for verb, (_, text) in cli.COMMANDS.items()]
         assert complete(lab, "comp") == []
 
-    def test_command_prefix(self, lab: Lab) -> None:
+    def test_commands_are_completed_from_a_prefix(self, lab: Lab) -> None:
         assert complete(lab, "re") == ["repair", "rename", "remove", "resolve"]
         assert complete(lab, "create") == ["create"]
         assert complete(lab, "no such") == []
@@ -90,7 +90,7 @@ class TestCommands:
             "rocenv.commands.complete"
         }
 
-    def test_options(self, lab: Lab) -> None:
+    def test_options_are_completed_with_their_help_and_offered_once(self, lab: Lab) -> None:
         assert complete(lab, "-") == ["-V", "--version", "-h", "--help"]
         target = "--target\tThe GPU: a target (gfx1100) or a product ('RX 6750 XT'). Default: this machine's."
         assert target in lines(lab, "create", "--")
@@ -99,7 +99,7 @@ class TestCommands:
         assert complete(lab, "create", "--yes", "-") == complete(lab, "create", "x", "--yes", "-")
         assert "--yes" not in complete(lab, "create", "--yes", "-")
 
-    def test_groups(self, lab: Lab) -> None:
+    def test_subcommands_are_completed(self, lab: Lab) -> None:
         assert complete(lab, "config", "") == ["get", "mirrors", "path", "set", "unset"]
         assert complete(lab, "cache", "cl") == ["clear"]
         assert complete(lab, "cache", "clear", "") == ["artifacts", "indices", "wheels", "kernels"]
@@ -122,7 +122,7 @@ class TestCommands:
 
 class TestEnvs:
     @pytest.mark.parametrize("verb", ENV_VERBS)
-    def test_complete_envs(self, lab: Lab, verb: str) -> None:
+    def test_only_complete_envs_are_offered(self, lab: Lab, verb: str) -> None:
         for name in ("second", "first", *ODD_NAMES):
             lab.env(name)
         (lab.env("partly") / ".rocenv" / "record.json").unlink()
@@ -139,12 +139,12 @@ class TestEnvs:
         assert name in complete(lab, "show", name[:1])
         assert complete(lab, "show", name) == [name]
 
-    def test_impossible_names(self, lab: Lab) -> None:
+    def test_envs_with_invalid_names_are_not_offered(self, lab: Lab) -> None:
         for name in BAD_NAMES:
             lab.env(name)
         assert set(complete(lab, "show", "")) <= {"-n"}
 
-    def test_missing_home(self, lab: Lab) -> None:
+    def test_a_missing_home_has_no_candidates(self, lab: Lab) -> None:
         assert complete(lab, "show", "") == []
         assert not lab.home.exists()
         lab.home.touch()
@@ -174,7 +174,7 @@ class TestValues:
     @pytest.mark.parametrize(
         "words", ["create x --target", "resolve --target", "matrix --target", "verify x --target"]
     )
-    def test_targets_are_offered_with_their_products(self, lab: Lab, words: str) -> None:
+    def test_targets_are_offered_with_their_product_names(self, lab: Lab, words: str) -> None:
         row = MATRIX.targets["gfx1031"]
         assert lines(lab, *words.split(), "gfx1031") == [f"gfx1031\t{row.products}"]
         assert complete(lab, *words.split(), "") == list(MATRIX.targets)
@@ -197,7 +197,7 @@ class TestValues:
         found = complete(lab, "create", "x", "--target", "gfx1100,gfx120")
         assert found == ["gfx1100,gfx1200", "gfx1100,gfx1201"]
 
-    def test_versions_depend_on_the_platform(self, lab: Lab) -> None:
+    def test_offered_versions_depend_on_the_platform(self, lab: Lab) -> None:
         sdk = {row.version for row in MATRIX.hip_sdk}
         sets = {row.version for row in MATRIX.rocm}
         here = set(complete(lab, "create", "--rocm", ""))
@@ -207,24 +207,24 @@ class TestValues:
         assert sdk | sets <= set(complete(lab, "matrix", "--rocm", ""))
 
     @pytest.mark.parametrize("part", ["rocm", "torch", "zluda"])
-    def test_each_version_can_be_resolved(self, lab: Lab, part: str) -> None:
+    def test_every_offered_version_can_be_resolved(self, lab: Lab, part: str) -> None:
         for version in complete(lab, "matrix", f"--{part}", ""):
             assert select(MATRIX, Filters(**{part: version})), version
 
-    def test_pythons(self, lab: Lab) -> None:
+    def test_python_versions_are_completed(self, lab: Lab) -> None:
         found = complete(lab, "create", "--python", "3.1")
         assert found[0] == max(found, key=lambda text: int(text.removeprefix("3.")))
         assert {"3.10", "3.11", "3.12"} <= set(found)
 
-    def test_channels(self, lab: Lab) -> None:
+    def test_channels_are_completed(self, lab: Lab) -> None:
         assert "amd\tAMD's own packages" in lines(lab, "create", "--channel", "")
         assert "hip-sdk" in complete(lab, "create", "--platform", "windows", "--channel", "")
         assert "hip-sdk" not in complete(lab, "create", "--channel", "")
 
-    def test_apps(self, lab: Lab) -> None:
+    def test_apps_are_completed(self, lab: Lab) -> None:
         assert complete(lab, "launch", "--app", "") == [row.key for row in MATRIX.launcher]
 
-    def test_choices(self, lab: Lab) -> None:
+    def test_choices_are_completed(self, lab: Lab) -> None:
         lab.env("demo")
         assert complete(lab, "create", "--platform", "") == ["linux", "windows"]
         assert complete(lab, "verify", "demo", "--upto", "") == list(RUNGS)
@@ -246,7 +246,7 @@ class TestValues:
         assert explain(things[-1], MATRIX).title
         assert [thing for thing in things if not find(plain(thing), MATRIX)] == []
 
-    def test_setting_keys(self, lab: Lab) -> None:
+    def test_setting_keys_are_completed(self, lab: Lab) -> None:
         lab.home.mkdir()
         lab.config.write_text("[mirrors]\n'https://a.b/' = 'https://c/'\n")
         for verb in ("get", "set", "unset"):
@@ -255,20 +255,20 @@ class TestValues:
         assert complete(lab, "config", "set", "defaults.rocm", "") == []
 
     @pytest.mark.parametrize("words", ["create --from", "lock demo -o"])
-    def test_files(self, lab: Lab, words: str) -> None:
+    def test_file_arguments_are_completed_by_the_shell(self, lab: Lab, words: str) -> None:
         assert lines(lab, *words.split(), "") == lines(lab, *words.split(), "/etc/pas") == [":files"]
 
     @pytest.mark.parametrize(
         "words", ["trust", "trust --check", "verify x --save-artifacts", "launch --write-shortcut"]
     )
-    def test_folders(self, lab: Lab, words: str) -> None:
+    def test_folder_arguments_are_completed_by_the_shell(self, lab: Lab, words: str) -> None:
         assert lines(lab, *words.split(), "") == lines(lab, *words.split(), "./a b") == [":folders"]
 
 
 class TestOneWord:
-    """Only bash splits `--option=value`."""
+    """Words of the form `--option=value`, which only bash splits."""
 
-    def test_whole_word(self, lab: Lab) -> None:
+    def test_a_value_is_completed_within_an_unsplit_word(self, lab: Lab) -> None:
         assert complete(lab, "create", "--target=gfx103")[:2] == ["--target=gfx1030", "--target=gfx1031"]
         assert complete(lab, "create", "--platform=") == ["--platform=linux", "--platform=windows"]
         assert complete(lab, "launch", "demo", "--app=sd") == ["--app=sdnext"]
@@ -306,13 +306,13 @@ class TestFailures:
     @pytest.mark.parametrize(
         "words", [("show", ""), ("create", "--target", ""), ("config", "get", ""), ("",)]
     )
-    def test_broken_settings(self, lab: Lab, words: tuple[str, ...]) -> None:
+    def test_broken_settings_cause_no_error(self, lab: Lab, words: tuple[str, ...]) -> None:
         lab.env("demo")
         lab.config.write_text("x = = 1")
         lines(lab, *words)
 
     @pytest.mark.parametrize("words", [("create", "--target", ""), ("explain", ""), ("launch", "--app", "")])
-    def test_broken_matrix(self, lab: Lab, words: tuple[str, ...]) -> None:
+    def test_broken_data_files_cause_no_error(self, lab: Lab, words: tuple[str, ...]) -> None:
         folder = lab.root / "profiles"
         folder.mkdir()
         lab.environ["ROCENV_PROFILES"] = str(folder)
@@ -326,12 +326,12 @@ class TestFailures:
             assert (done.returncode, done.stderr) == (0, b"")
             assert not done.stdout or words[-1] == b""
 
-    def test_many_words_and_long_words_are_handled(self, lab: Lab) -> None:
+    def test_many_or_long_words_are_handled(self, lab: Lab) -> None:
         lines(lab, *["x"] * 5000, "")
         lines(lab, "create", "x" * 100_000)
         lines(lab, "create", "--rocm=" + "9" * 100_000)
 
-    def test_closed_pipe(self, lab: Lab) -> None:
+    def test_a_closed_pipe_causes_no_error(self, lab: Lab) -> None:
         done = lab.run("complete", "", before=["sh", "-c", '"$@" | :', "sh"])
         assert done.stderr == b""
 

@@ -1,4 +1,4 @@
-"""An env knows the path that it was made for, and a copy of it refuses to work."""
+"""Copied envs, which refuse to work because each env works only at the path that it was created for."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_command_refuses_a_copy(mini: Mini, copy: Path) -> None:
         assert done.returncode == 1, command
         assert f"was made for `{mini.prefix('demo')}`" in done.stderr, command
         assert "rocenv repair demo" in done.stderr
-    # A program that the loader starts in a copy would load the original's libraries.
+    # The loader would start these programs of a copy with the libraries of the original.
     for name in ("rocm-exec", "python3"):
         done = subprocess.run(
             [copy / "envs/demo/bin" / name, "true"], capture_output=True, text=True, check=False
@@ -49,7 +49,7 @@ def test_every_command_refuses_a_copy(mini: Mini, copy: Path) -> None:
         assert done.returncode == 126 and "`rocenv show demo`" in done.stderr, name
 
 
-def test_a_copy_is_adapted_and_its_lock_makes_new_envs(mini: Mini, copy: Path) -> None:
+def test_repair_adapts_a_copied_env_and_its_lock_creates_new_envs(mini: Mini, copy: Path) -> None:
     home = str(copy)
     shutil.rmtree(mini.home)
     assert mini.run("lock", "demo", ROCENV_HOME=home).returncode == 0
@@ -60,8 +60,8 @@ def test_a_copy_is_adapted_and_its_lock_makes_new_envs(mini: Mini, copy: Path) -
         assert "was made for" not in mini.run(*command, ROCENV_HOME=home).stderr, command
 
 
-def test_other_paths_to_the_same_files_work(mini: Mini) -> None:
-    """A home below a link, such as `/home` -> `/mnt/home`, and the reverse: the path later becomes a link."""
+def test_other_paths_to_an_env_work(mini: Mini) -> None:
+    """A home below a link, such as `/home` -> `/mnt/home`, or a home whose path later becomes a link."""
     link = mini.root / "link"
     mini.home.mkdir()
     link.symlink_to(mini.home)
@@ -77,7 +77,7 @@ def test_other_paths_to_the_same_files_work(mini: Mini) -> None:
     assert state == "complete"
 
 
-def test_a_bind_mount_shows_the_same_env(mini: Mini) -> None:
+def test_an_env_works_through_a_bind_mount(mini: Mini) -> None:
     mini.create("demo", "--rocm", "6.4")
     there = mini.root / "there"
     there.mkdir()

@@ -1,4 +1,4 @@
-"""The questions that `create` and `remove` ask at a terminal, and their behaviour without one."""
+"""Questions from `create` and `remove` at a terminal, and their behavior without one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def ask(mini: Mini, *argv: str, answers: str, cwd: str | None = None) -> tuple[int, str]:
-    """Run rocenv at a terminal with typed answers; return the exit code and what the terminal shows."""
+    """Run rocenv at a terminal with typed answers; return the exit code and the terminal output."""
     ours, theirs = pty.openpty()
     shown = bytearray()
 
@@ -50,7 +50,7 @@ def ask(mini: Mini, *argv: str, answers: str, cwd: str | None = None) -> tuple[i
 
 @pytest.fixture
 def without_64(mini: Mini) -> Mini:
-    """A machine for which the best set, 6.4, does not exist."""
+    """A machine whose best set, 6.4, does not exist on the mirror."""
     path = mini.root / "profiles/mini.toml"
     path.write_text(path.read_text().replace('"mini6-hip"', '"gone-hip"'))
     return mini
@@ -111,7 +111,7 @@ class TestName:
         assert done.returncode == 0, done.stderr
         assert (with_apps.prefix("paint") / ".rocenv/record.json").exists()
 
-    def test_a_name_in_use_is_refused_even_by_a_dry_run(self, mini: Mini) -> None:
+    def test_a_name_in_use_is_rejected_even_by_a_dry_run(self, mini: Mini) -> None:
         assert mini.run("create", "--rocm", "5.7", "--no-verify").returncode == 0
         done = mini.run("create", "--rocm", "5.7", "--dry-run")
         assert done.returncode == 1
@@ -119,7 +119,7 @@ class TestName:
 
 
 class TestAnswers:
-    def test_answering_no_leaves_everything_unchanged(self, mini: Mini) -> None:
+    def test_answering_no_changes_nothing(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", answers="n\n")
         assert code == 1
         assert "Continue? [Y/n]: " in shown
@@ -135,14 +135,16 @@ class TestAnswers:
         mini.repo.publish()
         code, shown = ask(mini, "create", "demo", "--rocm", "6.4", answers="y\n")
         assert (code, "Continue?" in shown) == (1, False), shown
-        assert re.findall(r"\d+\.\d GB", shown)[:2] == ["1024000.0 GB"] * 2, "the plan and the error agree"
+        assert re.findall(r"\d+\.\d GB", shown)[:2] == ["1024000.0 GB"] * 2, (
+            "the plan and the error show the same size"
+        )
 
-    def test_json_reports_the_answer_no(self, mini: Mini) -> None:
+    def test_json_output_reports_the_answer_no(self, mini: Mini) -> None:
         code, shown = ask(mini, "create", "demo", "--rocm", "5.7", "--json", answers="n\n")
         assert code == 1
         assert '"error": "declined"' in shown
 
-    def test_create_asks_nothing_without_stdin(self, mini: Mini) -> None:
+    def test_create_asks_no_questions_without_stdin(self, mini: Mini) -> None:
         argv = [
             "sh",
             "-c",
@@ -207,13 +209,13 @@ class TestFallback:
             done = far_64.run("create", "demo", "--no-verify", *more)
             assert done.returncode == 1
             assert "error: ROCm 6.4.3 fits best, but cannot be downloaded now; only ROCm 5.7.1" in done.stderr
-            assert "`127.0.0.1` refused the connection" in done.stderr, "what to fix"
+            assert "`127.0.0.1` refused the connection" in done.stderr, "the user learns what to fix"
             assert "--accept-fallback" in done.stderr
         answer = json.loads(far_64.run("create", "demo", "-y", "--json").stdout)
         assert answer["error"] == "fallback"
         assert not far_64.prefix("demo").exists()
 
-    def test_an_option_or_an_answer_accepts_it(self, far_64: Mini) -> None:
+    def test_an_option_or_an_answer_accepts_a_worse_set(self, far_64: Mini) -> None:
         code, shown = ask(far_64, "create", "demo", "--no-verify", answers="\n")
         assert (code, "Install this set instead? [y/N]: " in shown) == (1, True)
         code, shown = ask(far_64, "create", "demo", "--no-verify", answers="y\n")
@@ -226,14 +228,16 @@ class TestFallback:
         assert "there is no complete ROCm 6.4.3 from mini: `gone-hip`" in " ".join(done.stderr.split())
         assert "rocm 5.7.1 from mini" in done.stderr
 
-    def test_the_same_series_from_a_different_channel_needs_no_confirmation(self, without_64: Mini) -> None:
+    def test_the_same_rocm_series_from_a_different_channel_needs_no_confirmation(
+        self, without_64: Mini
+    ) -> None:
         other_channel(without_64)
         done = without_64.run("create", "demo", "-y", "--no-verify")
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("there is no complete ROCm 6.4.3") == 1
         assert "rocm 6.4.0 from other" in done.stderr
 
-    def test_the_same_series_without_blas_kernels_needs_a_confirmation(self, without_64: Mini) -> None:
+    def test_the_same_rocm_series_without_blas_kernels_needs_a_confirmation(self, without_64: Mini) -> None:
         other_channel(without_64, blas="[]")
         done = without_64.run("create", "demo", "--rocm", "6.4", "-y", "--no-verify")
         assert done.returncode == 1
@@ -243,10 +247,10 @@ class TestFallback:
     @pytest.mark.parametrize(
         ("answers", "code", "exists"), [("", 1, False), ("y\nn\n", 1, False), ("y\ny\n", 0, True)]
     )
-    def test_a_worse_set_is_confirmed_even_if_a_file_disappears_later(
+    def test_a_worse_set_needs_a_confirmation_even_if_only_a_package_is_missing(
         self, mini: Mini, answers: str, code: int, exists: bool
     ) -> None:
-        """The cached package lists still have the best set, but the mirror does not."""
+        """The cached package lists still contain the best set, but the mirror no longer serves it."""
         assert mini.run("resolve").returncode == 0
         mini.repo.remove("mini6-hip")
         mini.repo.publish()
@@ -261,7 +265,7 @@ class TestFallback:
         assert "only ROCm 5.7.1" in shown
         assert mini.prefix("demo").exists() is exists
 
-    def test_a_lock_has_no_fallback(self, mini: Mini, tmp_path: Path) -> None:
+    def test_accepting_a_fallback_cannot_be_combined_with_a_lock(self, mini: Mini, tmp_path: Path) -> None:
         mini.create()
         assert mini.run("lock", "demo", "-o", str(tmp_path / "x.lock")).returncode == 0
         done = mini.run("create", "new", "--from", str(tmp_path / "x.lock"), "--accept-fallback")
@@ -269,7 +273,7 @@ class TestFallback:
         assert "drop the options that change it" in done.stderr
         assert not mini.prefix("new").exists()
 
-    def test_resolve_shows_it(self, far_64: Mini) -> None:
+    def test_resolve_shows_that_a_better_set_is_unreachable(self, far_64: Mini) -> None:
         done = far_64.run("resolve")
         assert done.returncode == 0
         assert "ROCm 6.4.3 from far would fit better" in done.stdout
@@ -280,11 +284,13 @@ class TestGuide:
         code, shown = ask(with_apps, "create", answers="q\n")
         assert code == 1
         assert "  -  No ROCm and PyTorch combination works on gfx1100" in shown
-        assert "  1  ROCm without PyTorch: ROCm 6.4.3 (The mini archive)\n" in shown, "no PyTorch fits"
+        assert "  1  ROCm without PyTorch: ROCm 6.4.3 (The mini archive)\n" in shown, (
+            "no PyTorch supports this set"
+        )
         assert "To undo it: `rocenv remove default`." in shown
         assert not with_apps.prefix("default").exists()
 
-    def test_an_app_in_this_folder_comes_first(self, with_apps: Mini, tmp_path: Path) -> None:
+    def test_an_app_in_the_current_folder_is_offered_first(self, with_apps: Mini, tmp_path: Path) -> None:
         (tmp_path / "paint.py").touch()
         _, shown = ask(with_apps, "create", answers="\n", cwd=str(tmp_path))
         assert "  1  what Paint in this folder needs: ROCm 6.4.3 (The mini archive)\n" in shown
@@ -292,7 +298,7 @@ class TestGuide:
 
     def test_one_confirmation_creates_and_verifies_an_env(self, with_apps: Mini) -> None:
         _, shown = ask(with_apps, "create", answers="1\n")
-        assert shown.count("]: ") == 1, "no second question"
+        assert shown.count("]: ") == 1, "create asks no second question"
         assert shown.count("target gfx1100: ") == 1
         assert (with_apps.prefix("default") / ".rocenv/record.json").exists()
         assert "rocenv run default -- python3" in shown

@@ -54,7 +54,9 @@ def test_a_finding_has_a_cause_and_a_remedy(tmp_path: Path) -> None:
     ("arguments", "environ"),
     [(("--lang", "zh"), {}), ((), {"LC_ALL": "zh_CN.UTF-8"}), ((), {"LC_ALL": "", "LANG": "zh_SG.UTF-8"})],
 )
-def test_in_chinese(tmp_path: Path, arguments: tuple[str, ...], environ: dict[str, str]) -> None:
+def test_findings_are_available_in_chinese(
+    tmp_path: Path, arguments: tuple[str, ...], environ: dict[str, str]
+) -> None:
     done = diagnose(tmp_path, "-", *arguments, stdin=LOG, **environ, PYTHONIOENCODING="utf-8")
     text = done.stdout.decode()
     assert "原因" in text
@@ -63,7 +65,7 @@ def test_in_chinese(tmp_path: Path, arguments: tuple[str, ...], environ: dict[st
 
 
 def test_output_is_readable_if_its_encoding_has_no_chinese(tmp_path: Path) -> None:
-    """Like a pipe on a Western Windows: Chinese becomes UTF-8, and other characters become question marks."""
+    """As in a pipe on a Western Windows: Chinese output is UTF-8, but English output masks foreign text."""
     done = diagnose(tmp_path, "-", "--lang", "zh", stdin=LOG, PYTHONIOENCODING="cp1252")
     assert (done.returncode, done.stderr) == (0, b"")
     assert "原因" in done.stdout.decode()
@@ -93,7 +95,7 @@ def test_output_is_english_in_locales_with_traditional_characters(monkeypatch: p
         assert chosen() == language, locale
 
 
-def test_the_document(tmp_path: Path) -> None:
+def test_the_json_document_contains_the_finding(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", "--json", stdin=LOG)
     (finding,) = document(done)["findings"]
     assert set(finding) == {"code", "title", "confidence", "evidence", "facts", "cause", "remedy", "links"}
@@ -118,7 +120,7 @@ def test_diagnose_exits_with_1_if_it_finds_nothing(tmp_path: Path) -> None:
     assert (done.returncode, document(done)) == (1, {"findings": []})
 
 
-def test_empty_log(tmp_path: Path) -> None:
+def test_an_empty_log_is_reported(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", stdin=b"")
     assert done.returncode == 1
     assert b"is empty" in done.stderr
@@ -143,7 +145,7 @@ def test_evidence_from_a_folder_includes_the_file(tmp_path: Path) -> None:
     assert (finding["evidence"][0]["file"], finding["evidence"][0]["line"]) == ("2.log.gz", 2)
 
 
-def test_facts_about_the_machine_complete_those_in_the_log(tmp_path: Path) -> None:
+def test_facts_about_the_machine_supplement_those_in_the_log(tmp_path: Path) -> None:
     log = b"File /home/user/app.py\nRuntimeError: HIP error: invalid device function\n"
     done = diagnose(tmp_path, "-", stdin=log, ROCENV_TARGET="gfx1201")
     assert b"here:  gfx gfx1201" in done.stdout
@@ -153,7 +155,7 @@ def test_facts_about_the_machine_complete_those_in_the_log(tmp_path: Path) -> No
     assert b"gfx1032" in done.stdout
 
 
-def test_escape_sequences_are_not_printed(tmp_path: Path) -> None:
+def test_escape_sequences_in_a_log_are_not_printed(tmp_path: Path) -> None:
     done = diagnose(
         tmp_path, "-", stdin=b"\x1b]0;owned\x07Unable to open /dev/kfd read-write: Permission denied\x9b2J\n"
     )
@@ -168,7 +170,7 @@ NO_KERNELS = b"RuntimeError: HIP error: invalid device function\n"
 
 class TestSelectedGpu:
     @pytest.mark.parametrize("language", ["en", "zh"])
-    def test_the_graphics_card_is_preferred_to_the_igpu(self, tmp_path: Path, language: str) -> None:
+    def test_the_discrete_gpu_is_preferred_to_the_integrated_gpu(self, tmp_path: Path, language: str) -> None:
         log = b"File /home/user/app/main.py\n" + GPUS + NO_KERNELS
         done = diagnose(tmp_path, "-", "--json", "--lang", language, stdin=log)
         (finding,) = document(done)["findings"]
@@ -179,7 +181,7 @@ class TestSelectedGpu:
         assert "gfx1036" not in said + " ".join(finding["remedy"]["commands"])
         assert "gfx1031" in said
 
-    def test_facts_come_from_the_machine_with_the_error(self, tmp_path: Path) -> None:
+    def test_facts_come_from_the_machine_on_which_the_error_occurred(self, tmp_path: Path) -> None:
         logs = tmp_path / "logs"
         logs.mkdir()
         first = b"File /home/user/a.py\nROCm 6.2 AMD Radeon RX 6750 XT gfx1031\ntorch 2.5.1+rocm6.2 is fine\n"
@@ -199,8 +201,8 @@ class TestSelectedGpu:
 
 class TestEncodings:
     @pytest.mark.parametrize("odd", ["cp936", "utf-8"])
-    def test_mixed_encodings(self, tmp_path: Path, odd: str) -> None:
-        """An old program writes to an app's UTF-8 log, or the reverse."""
+    def test_a_log_with_mixed_encodings_is_decoded_line_by_line(self, tmp_path: Path, odd: str) -> None:
+        """An old program writes GBK to an app's UTF-8 log, or the reverse."""
         usual = "utf-8" if odd == "cp936" else "cp936"
         line = "错误：无法加载模型 Unable to open /dev/kfd read-write: Permission denied"
         lines = [f"信息：第 {n} 步完成，正在保存图片 amdgpu /home/user".encode(usual) for n in range(300)]
@@ -237,9 +239,7 @@ class TestATerminal:
         log.write_bytes(b"start\n" + words + b" \x1b\x1b[ \xc2\x9b2J \x9b5n\n")
         return log
 
-    def test_titles_are_coloured_and_log_text_is_not(
-        self, log: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_titles_are_colored_and_log_text_is_not(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("NO_COLOR", raising=False)
         shown = self.shown(log)
         assert re.search(rb"1\. \x1b\[33m[^\x1b]+\x1b\[0m  \[kfd-permission-denied\]", shown)
@@ -250,7 +250,7 @@ class TestATerminal:
         assert "\x9b" not in plain.decode("utf-8", "replace")
         assert b"owned" not in plain
 
-    def test_no_color(self, log: Path) -> None:
+    def test_no_color_turns_colors_off(self, log: Path) -> None:
         assert b"\x1b" not in self.shown(log, NO_COLOR="1")
 
 
@@ -281,7 +281,7 @@ class TestMixedFolder:
         assert b"skipped 2 without text: `liba.so`" in done.stderr
         assert b"is empty" in done.stderr
 
-    def test_pipes_are_not_read(self, logs: Path) -> None:
+    def test_pipes_in_a_folder_are_not_read(self, logs: Path) -> None:
         os.mkfifo(logs / "pipe.log")
         (logs / "null.log").symlink_to(os.devnull)
         (logs / "zero.log").symlink_to("/dev/zero")
@@ -295,7 +295,7 @@ class TestMixedFolder:
         self.only_the_log(logs)
 
     def test_an_unreadable_file_is_reported(self, logs: Path) -> None:
-        """Not even root can read the start of a process's memory."""
+        """Not even root can read the first bytes of a process's memory."""
         for name in ("a.log", "b.log", "c.log"):
             (logs / name).symlink_to("/proc/self/mem")
         assert "skipped 3 unreadable: `a.log`" in self.only_the_log(logs)
@@ -309,14 +309,16 @@ class TestMixedFolder:
         try:
             assert "the folder is too large to read completely" in self.only_the_log(logs)
         finally:
-            for _ in range(1500):  # one at a time: removing the whole tree takes seconds or recurses deeply
+            for _ in range(
+                1500
+            ):  # one at a time, because removing the whole tree takes seconds or recurses deeply
                 here = within(here, "..")
                 os.rmdir("d-nested", dir_fd=here)
             os.close(here)
 
 
 def within(folder: int, name: str) -> int:
-    """Change the folder through a file descriptor."""
+    """Change to the folder relative to its parent, through a file descriptor."""
     found = os.open(name, os.O_RDONLY, dir_fd=folder)
     os.close(folder)
     return found
@@ -340,14 +342,14 @@ class TestStreams:
             check=False,
         )
 
-    def test_a_closed_input_is_wrong_usage(self, tmp_path: Path) -> None:
+    def test_a_closed_stdin_is_a_usage_error(self, tmp_path: Path) -> None:
         done = self.redirected(tmp_path, "<&-", "-")
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"no standard input" in done.stderr
         assert b"Traceback" not in done.stderr
 
     @pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-    def test_closed_streams(self, tmp_path: Path, redirection: str) -> None:
+    def test_closed_output_streams_cause_no_traceback(self, tmp_path: Path, redirection: str) -> None:
         done = self.redirected(tmp_path, redirection, "app.log")
         assert done.returncode == 0
         assert b"Traceback" not in done.stderr + done.stdout
@@ -363,13 +365,13 @@ class TestStreams:
         done = self.redirected(tmp_path, "| true", "app.log")
         assert b"Traceback" not in done.stderr
 
-    def test_an_empty_file_name_is_refused(self, tmp_path: Path) -> None:
+    def test_an_empty_file_name_is_rejected(self, tmp_path: Path) -> None:
         done = diagnose(tmp_path, "")
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"Traceback" not in done.stderr
 
 
-# A child inherits the peak memory of the process that forked it, and a test process can be large.
+# Started by a small process, because a child inherits the peak memory of the process that forks it.
 MEASURED = """
 import os, subprocess, sys
 child = subprocess.Popen(sys.argv[1:])
@@ -381,7 +383,7 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=sys.stderr)
 
 @posix
 class TestCost:
-    """Time is CPU seconds, so other programs do not affect it."""
+    """Costs in CPU seconds and memory, which other programs do not affect."""
 
     def measured(self, log: Path) -> tuple[Any, float, int]:
         """Run the command; return its document, CPU seconds and peak memory in bytes."""
@@ -398,14 +400,14 @@ class TestCost:
     @pytest.mark.parametrize(
         "words", ["HIP error: invalid device function ", "hipErrorNoBinaryForGpu ", "rocm "]
     )
-    def test_a_3_mb_line_of_one_literal_is_scanned_fast(self, tmp_path: Path, words: str) -> None:
+    def test_a_3_mb_line_that_repeats_one_literal_is_scanned_fast(self, tmp_path: Path, words: str) -> None:
         log = tmp_path / "app.log"
         log.write_text(f"File /home/user/x.py\n{words * (3_000_000 // len(words))}\n{LOG.decode()}")
         found, seconds, _ = self.measured(log)
         assert "kfd-permission-denied" in [each["code"] for each in found["findings"]]
         assert seconds < 3
 
-    def test_15_mb_of_literals_are_scanned_fast(self, tmp_path: Path) -> None:
+    def test_a_15_mb_log_of_literals_is_scanned_fast(self, tmp_path: Path) -> None:
         matrix = load()
         rules = [text for rule in matrix.rule for pattern in rule.pattern for text in pattern.text]
         literals = [*rules, *(text for row in matrix.extractor for text in row.text)]
@@ -421,8 +423,8 @@ class TestCost:
         assert seconds < 15
         assert peak < 400 << 20
 
-    def test_200_mb_of_nul_bytes_are_scanned_fast(self, tmp_path: Path) -> None:
-        """A power cut can leave such blocks in a log."""
+    def test_a_log_with_200_mb_of_nul_bytes_is_scanned_fast(self, tmp_path: Path) -> None:
+        """A power failure can leave such blocks in a log."""
         log = tmp_path / "app.log"
         with log.open("wb") as stream:
             stream.write(b"start\n")
@@ -435,7 +437,7 @@ class TestCost:
         assert peak < 400 << 20
 
 
-def test_a_suggested_env_has_a_name_that_is_not_in_use(tmp_path: Path) -> None:
+def test_the_suggested_env_name_is_not_in_use(tmp_path: Path) -> None:
     log = "tests/cases/diagnose/hip-no-binary-for-gpu/"
     path = next((Path(__file__).parents[2] / log).glob("known-*.log"))
     assert "rocenv create demo " in diagnose(tmp_path, str(path)).stdout.decode()
@@ -445,7 +447,7 @@ def test_a_suggested_env_has_a_name_that_is_not_in_use(tmp_path: Path) -> None:
     assert "rocenv create demo " not in text
 
 
-def test_a_machine_without_a_gpu_gets_a_command_with_a_target(tmp_path: Path) -> None:
+def test_a_command_with_a_target_is_suggested_on_a_machine_without_a_gpu(tmp_path: Path) -> None:
     log = b"start\nError invalid device function at line 73 in file /home/user/ops.hip\n"
     text = diagnose(tmp_path, "-", stdin=log, ROCENV_TARGET="").stdout.decode()
     assert "rocenv create demo --torch --target TARGET\n" in text
@@ -455,7 +457,7 @@ def test_a_machine_without_a_gpu_gets_a_command_with_a_target(tmp_path: Path) ->
 
 
 class TestFoundingCases:
-    """The reports that started the project, with an expert's answers."""
+    """The reports that started the project, with an expert's diagnosis of each."""
 
     @pytest.mark.parametrize("language", ["en", "zh"])
     @pytest.mark.parametrize(
@@ -497,7 +499,7 @@ class TestFoundingCases:
             ("redshift-memory", ["vram-oom"], ["Redshift", "Percentage of GPU", "rocenv mem"]),
         ],
     )
-    def test_diagnose_answers_like_an_expert(
+    def test_diagnose_agrees_with_the_expert(
         self, tmp_path: Path, language: str, name: str, codes: list[str], words: list[str]
     ) -> None:
         log = FOUNDING / f"{name}.log"

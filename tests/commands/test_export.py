@@ -1,4 +1,4 @@
-"""Exports of an env, used by the real Lmod, mksquashfs and squashfuse."""
+"""Exports of an env, tested with the real Lmod, mksquashfs and squashfuse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LMOD = Path("/usr/share/lmod/lmod/init/bash")
 CACHES = (set_("TORCH_HOME", "{prefix}/cache/torch"), set_("XDG_CACHE_HOME", "{prefix}/cache"))
-# What Lmod keeps in the environment, and bash.
+# Variables that Lmod and bash set for themselves.
 _OWN = (
     "_",
     "SHLVL",
@@ -92,7 +92,7 @@ class Lab:
         return found, done.stdout + done.stderr
 
     def round_trip(self, changes: Sequence[EnvChange], cache: str = "", **env: str) -> None:
-        """Loading has the effect of activation, and unloading undoes it."""
+        """Assert that loading has the effect of activation, and that unloading undoes it."""
         self.write(changes)
         steps = (
             "dump before.dump",
@@ -108,7 +108,7 @@ class Lab:
         assert found["after"] == found["before"]
 
 
-def test_a_module_has_the_effect_of_activation(tmp_path: Path) -> None:
+def test_loading_a_module_has_the_effect_of_activation(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.round_trip((*CHANGES, *CACHES))
     set_before = {"ROCM_PATH": "/opt/rocm", "HIP_PATH_57": "x", "LD_LIBRARY_PATH": "/a:/b", "EMPTY": "no"}
@@ -124,7 +124,7 @@ def test_a_module_quotes_hostile_names_and_values(tmp_path: Path) -> None:
         render("lmod", lab.prefix, (set_("B", "two\ntouch canary"),))
 
 
-def test_a_user_who_cannot_write_to_the_env_has_caches_of_their_own(tmp_path: Path) -> None:
+def test_a_user_who_cannot_write_to_the_env_gets_caches_in_their_own_home(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     (lab.prefix / "cache").chmod(0o555)
     own = f"/rocenv/{ident(str(lab.prefix))}"
@@ -132,7 +132,7 @@ def test_a_user_who_cannot_write_to_the_env_has_caches_of_their_own(tmp_path: Pa
     lab.round_trip((*CHANGES, *CACHES), f"/local/me{own}", XDG_CACHE_HOME="/local/me")
 
 
-def test_modules_of_two_envs_replace_each_other_and_a_removed_env_is_refused(tmp_path: Path) -> None:
+def test_the_modules_of_two_envs_replace_each_other_and_a_removed_env_is_an_error(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.write((set_("A", "1"),))
     lab.write((set_("A", "2"),), "other")
@@ -147,7 +147,7 @@ def test_modules_of_two_envs_replace_each_other_and_a_removed_env_is_refused(tmp
     assert found["loaded"] == found["before"]
 
 
-def test_a_module_of_an_unreadable_env_says_so(tmp_path: Path) -> None:
+def test_loading_a_module_of_an_unreadable_env_explains_the_problem(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.write((set_("A", "1"),))
     lab.prefix.chmod(0)
@@ -156,8 +156,8 @@ def test_a_module_of_an_unreadable_env_says_so(tmp_path: Path) -> None:
     assert "or you are not allowed to read it" in " ".join(output.split())
 
 
-def test_a_definition_has_the_effect_of_activation(tmp_path: Path) -> None:
-    """Its environment section is a script for sh; in an image, nobody can write to the env."""
+def test_a_container_definition_has_the_effect_of_activation(tmp_path: Path) -> None:
+    """Its environment section is an sh script. In an image, the env is read-only."""
     changes = (*CHANGES, *CACHES, set_("A", HOSTILE))
     text = render("apptainer", "/opt/rocenv/envs/demo", changes)
     assert "\n    /opt/rocenv/envs/demo /opt/rocenv/envs/demo\n" in text
@@ -175,7 +175,7 @@ def test_a_definition_has_the_effect_of_activation(tmp_path: Path) -> None:
             render("apptainer", "/opt/rocenv/envs/demo", (set_("A", value),))
 
 
-def test_an_env_made_for_another_path_is_not_exported(mini: Mini) -> None:
+def test_an_env_created_for_another_path_is_not_exported(mini: Mini) -> None:
     mini.create("demo", "--rocm", "6.4")
     done = mini.run("export", "demo", "--to", "lmod", "--at", "/opt/rocenv/envs/rocm", "--json")
     assert done.returncode == 1
@@ -188,7 +188,7 @@ def test_an_env_made_for_another_path_is_not_exported(mini: Mini) -> None:
 
 
 def test_a_link_to_the_env_is_accepted(mini: Mini) -> None:
-    """The module uses the path that the env was made for, which is right wherever the link is missing."""
+    """The module uses the env's own path, which also works on machines without the link."""
     mini.create("demo", "--rocm", "6.4")
     (mini.root / "link").symlink_to(mini.home, target_is_directory=True)
     direct = mini.run("export", "demo", "--to", "lmod", "--at", str(mini.prefix("demo")))
@@ -245,7 +245,7 @@ def test_an_image_is_mounted_without_root_and_its_env_works(mini: Mini) -> None:
         done = _mounted(steps, there, prefix, python, env=env)
         assert done.returncode == 0, done.stderr
         assert "up to `files`" in done.stdout
-        # Mounted elsewhere, it does not work, and says why.
+        # Mounted elsewhere, the env fails with an explanation.
         home = mini.root / "elsewhere" / "envs"
         home.mkdir(parents=True)
         (home / "demo").symlink_to(there)

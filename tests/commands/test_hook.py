@@ -1,4 +1,4 @@
-"""`rocenv hook` prints only the hook, which contains the paths of the program and the envs folder."""
+"""`rocenv hook`, which prints a shell's hook with the paths of the program and the envs folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_each_shell_has_its_own_hook(lab: Lab, shell: str) -> None:
 
 
 @pytest.mark.parametrize("argv", [(), ("frob",), ("bash", "zsh"), ("",)])
-def test_wrong_usage_lists_the_shells(lab: Lab, argv: tuple[str, ...]) -> None:
+def test_usage_errors_list_the_shells(lab: Lab, argv: tuple[str, ...]) -> None:
     done = lab.run("hook", *argv)
     assert (done.returncode, done.stdout) == (2, b"")
     if len(argv) < 2:
@@ -92,10 +92,10 @@ class TestEnvsFolder:
             {"HOME": "-", "XDG_CONFIG_HOME": "/x"},
         ],
     )
-    def test_the_home_folder_matches_platformdirs(
+    def test_the_default_home_matches_platformdirs(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
     ) -> None:
-        """rocenv computes the folder itself because platformdirs is slow to import."""
+        """rocenv computes the path itself because platformdirs is slow to import."""
         for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ROCENV_HOME"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HOME", str(tmp_path))

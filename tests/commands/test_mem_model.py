@@ -95,7 +95,7 @@ def test_json_contains_every_layer_and_the_gpu(tmp_path: Path) -> None:
     assert all(way["everything"] and way["layers"] == 33 for way in shown["ways"])
 
 
-def test_a_model_that_fits_gets_no_suggestions(tmp_path: Path) -> None:
+def test_a_model_that_fits_causes_no_suggestions(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=16 * GIB, used=0)
     done = mem(root, "model", str(eight_billion(tmp_path / "m.gguf")), "--context", "8192")
     assert "33 of 33 layers fit" in done.stdout
@@ -167,7 +167,7 @@ def test_json_contains_the_same_notes_as_the_text(tmp_path: Path, bare: Path) ->
         assert any(words in note for note in shown["notes"]), words
 
 
-def test_a_note_mentions_arguments_that_need_newer_versions(tmp_path: Path) -> None:
+def test_a_note_lists_arguments_that_require_a_newer_llama_cpp(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
     model = str(eight_billion(tmp_path / "m.gguf"))
     shown = document(root, "model", model, "--context", "32768")
@@ -175,7 +175,7 @@ def test_a_note_mentions_arguments_that_need_newer_versions(tmp_path: Path) -> N
     assert any("`-fa`" in note for note in shown["notes"])
 
 
-def test_a_name_with_a_line_break_is_shown_on_one_line(tmp_path: Path, bare: Path) -> None:
+def test_a_model_name_with_a_line_break_is_shown_on_one_line(tmp_path: Path, bare: Path) -> None:
     done = mem(bare, "model", str(eight_billion(tmp_path / "a\nall 33 layers fit.gguf")))
     assert done.stdout.splitlines()[0] == "a all 33 layers fit.gguf"
 

@@ -1,4 +1,4 @@
-"""`config mirrors` lists mirrors, sets them, and measures servers, including ones that misbehave."""
+"""`config mirrors`: listing and setting mirrors, and measuring servers, including ones that misbehave."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def document(lab: Lab, *argv: str) -> Any:
 
 
 def write_rows(lab: Lab, addresses: dict[str, str], also: str = "") -> None:
-    """Add an origin and mirrors of it to the user's rows; `also` is what each mirror also replaces."""
+    """Add an origin and its mirrors to the user's rows; each mirror also replaces the origins in `also`."""
     rows = ["schema = 1\n[[origin]]\nname = 'mine'\ntitle = 'x'\nprefixes = ['https://a.invalid/whl']\n"]
     rows.append(f"sample = '{SAMPLE}'\n{KNOWN}")
     for name, address in addresses.items():
@@ -97,7 +97,7 @@ def test_a_mirror_is_set_completely_or_not_at_all(lab: Lab) -> None:
     assert not lab.config.exists()
 
 
-def test_the_printed_commands_undo_it(lab: Lab) -> None:
+def test_the_printed_commands_undo_setting_a_mirror(lab: Lab) -> None:
     lab.home.mkdir()
     own = ["https://one.example/whl", "https://a 'b'.example/whl"]
     lab.config.write_text(f"[mirrors]\n'https://download.pytorch.org/whl' = {json.dumps(own)}\n")
@@ -124,7 +124,7 @@ def test_a_mirror_of_signed_packages_also_serves_their_key(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("argv", "code"), [(["--use", "nobody"], 1), (["nowhere"], 2), (["--use", "pytorch-nju", "--test"], 2)]
 )
-def test_wrong_names_change_nothing(lab: Lab, argv: list[str], code: int) -> None:
+def test_unknown_mirror_names_change_nothing(lab: Lab, argv: list[str], code: int) -> None:
     assert lab.run("config", "mirrors", *argv).returncode == code
     assert not lab.config.exists()
 
@@ -139,7 +139,7 @@ def test_wrong_names_change_nothing(lab: Lab, argv: list[str], code: int) -> Non
         ("mirror.debian", "https://d.example/", "`mirror.debian` is not a setting"),
     ],
 )
-def test_a_setting_without_effect_is_refused(lab: Lab, key: str, value: str, said: str) -> None:
+def test_a_mirror_setting_without_effect_is_rejected(lab: Lab, key: str, value: str, said: str) -> None:
     done = lab.run("config", "set", key, value)
     assert done.returncode in (1, 2)
     assert said in done.stderr.decode()
@@ -170,7 +170,7 @@ def test_the_speed_of_each_mirror_is_measured(lab: Lab, server: Loopback) -> Non
     write_rows(lab, {name: f"{server.url}/{name}" for name in names} | {"dead": dead})
     begin = time.monotonic()
     (found,) = document(lab, "mine", "--test")["origins"]
-    assert time.monotonic() - begin < 15, "all at once, a few seconds each"
+    assert time.monotonic() - begin < 15, "all servers are measured at once, for a few seconds"
     speeds = {each["name"]: each["speed"] for each in found["mirrors"]}
     assert speeds["good"]["bytes_per_s"] > 1_000_000
     assert 50_000 < speeds["slow"]["bytes_per_s"] < 400_000
@@ -180,10 +180,10 @@ def test_the_speed_of_each_mirror_is_measured(lab: Lab, server: Loopback) -> Non
     assert "refused the connection" in speeds["dead"]["error"]
     assert "cannot resolve" in found["speed"]["error"], "the origin is tested too"
     assert [each["name"] for each in found["mirrors"]].index("slow") == 2, "the fastest servers come first"
-    assert not lab.config.exists(), "a test sets nothing"
+    assert not lab.config.exists(), "a test changes no settings"
     told = lab.run("config", "mirrors", "mine", "--test").stderr.decode()
     assert "3 of 7 addresses work" in told
-    assert re.search("--use (good|moved)`", told), "the example is a mirror that works"
+    assert re.search("--use (good|moved)`", told), "the suggested mirror works"
 
 
 def test_a_server_cannot_write_to_the_terminal(lab: Lab) -> None:
@@ -206,12 +206,12 @@ def test_a_server_cannot_write_to_the_terminal(lab: Lab) -> None:
     assert b"\x1b" not in done.stdout
 
 
-def test_the_speed_test_needs_a_network(lab: Lab) -> None:
+def test_the_speed_test_is_refused_offline(lab: Lab) -> None:
     done = lab.run("config", "mirrors", "pytorch", "--test", "--json", ROCENV_OFFLINE="1")
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "offline")
 
 
-def test_without_a_debian_mirror_the_hint_is_a_complete_command(lab: Lab) -> None:
+def test_the_hint_for_a_missing_debian_mirror_is_a_complete_command(lab: Lab) -> None:
     (lab.root / "machine" / "etc").mkdir(parents=True)
     words = ("create", "x", "--channel", "debian-trixie", "--target", "gfx1100", "--rocm", "5.7", "-y")
     done = lab.run(*words, "--json", ROCENV_SYSROOT=str(lab.root / "machine"))

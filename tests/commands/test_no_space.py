@@ -1,4 +1,4 @@
-"""What helps against a full disk."""
+"""Hints for a full disk."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def hints(home: Home, needed_bytes: int) -> tuple[str, ...]:
     return space_hints(NoSpace("full", str(home.path), needed_bytes=needed_bytes, keep=keep))
 
 
-def test_files_that_the_next_attempt_needs_are_not_offered(home: Home) -> None:
+def test_the_hints_do_not_suggest_deleting_files_that_the_next_attempt_needs(home: Home) -> None:
     all_, *_ = hints(home, 10_000_000)
     assert (
         all_

@@ -1,4 +1,4 @@
-"""Users of an env that belongs to someone else or is mounted read-only."""
+"""Use of an env that belongs to another user or is mounted read-only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["second user", "read-only", "second user, read-only"])
 def run(mini: Mini, request: pytest.FixtureRequest) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs rocenv in another user's home, or in one that is mounted read-only."""
+    """A function that runs rocenv as another user than the owner of the home, or on a read-only home."""
     text = (profiles_folder() / "environment.toml").read_text("utf-8")
     rows = [f"[[environment]]{row}" for row in text.split("[[environment]]") if '"{prefix}/cache' in row]
     (mini.root / "profiles" / "caches.toml").write_text("\n".join(["schema = 1", *rows]), "utf-8")
@@ -51,7 +51,7 @@ def _state(folder: Path) -> list[tuple[str, int, int]]:
     return [(path, info.st_mtime_ns, info.st_mode) for path, info in infos]
 
 
-def test_an_env_is_used_without_writing_to_it(
+def test_a_read_only_env_can_be_used(
     mini: Mini, run: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     before = _state(mini.home)
@@ -73,7 +73,7 @@ def test_an_env_is_used_without_writing_to_it(
     shown = json.loads(run("show", "demo", "--json").stdout)
     assert shown["verified"] == "files"
 
-    # With rocenv's own data, which contains apps.
+    # Use rocenv's own data, because it contains apps.
     done = run("launch", "demo", "--", "sh", "-c", 'echo "$TORCH_HOME"', ROCENV_PROFILES="")
     assert done.returncode == 0, done.stderr
     assert f"{user}/.cache/rocenv/" in done.stdout
@@ -84,7 +84,7 @@ def test_an_env_is_used_without_writing_to_it(
     assert _state(mini.home) == before
 
 
-def test_a_result_is_not_used_for_another_set(
+def test_a_verification_result_is_not_used_for_another_set(
     mini: Mini, run: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     assert run("verify", "demo", "--upto", "files").returncode == 0
@@ -94,7 +94,9 @@ def test_a_result_is_not_used_for_another_set(
 
 
 @pytest.mark.parametrize("command", [("run", "demo", "--", "true"), ("list",)])
-def test_an_unreadable_home_names_the_command_that_shares_it(mini: Mini, command: tuple[str, ...]) -> None:
+def test_the_error_for_an_unreadable_home_names_the_command_that_shares_it(
+    mini: Mini, command: tuple[str, ...]
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a folder to another user")
     mini.create("demo", "--rocm", "6.4")

@@ -1,4 +1,4 @@
-"""`.rocenv` files: what they can contain, and that they take effect only if you trust them."""
+"""`.rocenv` files: valid contents, and the trust that they require."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def assert_accepted(lab: Lab, folder: Path | bytes, name: str) -> None:
 
 
 class TestUse:
-    def test_a_file_must_be_trusted_and_unchanged(self, lab: Lab) -> None:
+    def test_a_file_takes_effect_only_if_it_is_trusted_and_unchanged(self, lab: Lab) -> None:
         lab.env("demo")
         lab.env("other")
         there = folder_with(lab, b"demo\n")
@@ -114,7 +114,8 @@ class TestUse:
         assert list(config.load(lab.config).trusted) == [str(there)]
         done = lab.run("trust", "--check", cwd=deep)
         assert (done.returncode, done.stdout) == (0, b"demo\n")
-        # rocenv does not search the parents of a given folder, or a typo would trust a different file.
+        # rocenv does not search the parents of a folder that the user names, or a typo would trust a
+        # different file.
         done = lab.run("trust", str(deep))
         assert (done.returncode, done.stdout) == (1, b"")
         assert f"there is no `.rocenv` file in `{deep}`" in done.stderr.decode()
@@ -134,7 +135,7 @@ class TestUse:
         link.symlink_to(folder_with(lab, b"demo\n", "elsewhere"))
         assert_refused(lab, link, "you have not trusted it")
 
-    def test_a_missing_or_incomplete_env_is_refused(self, lab: Lab) -> None:
+    def test_a_file_that_names_a_missing_or_incomplete_env_is_rejected(self, lab: Lab) -> None:
         there = folder_with(lab, b"my env")
         done = lab.run("trust", str(there))
         assert done.returncode == 0
@@ -186,7 +187,7 @@ class TestUse:
 
 
 def assert_runs(lab: Lab, command: str) -> None:
-    """Assert that a printed command works in a shell."""
+    """Assert that a printed command works in a shell when it is pasted."""
     words = f"rocenv() {{ printf '%s\\0' \"$@\"; }}\n{command}"
     shell = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, timeout=60, check=True)
     done = lab.run(*shell.stdout.split(b"\0")[:-1], cwd="/")
@@ -270,12 +271,12 @@ class TestHostileFiles:
         with server:
             assert_refused(lab, there, "there is no `.rocenv` file")
             assert lab.run("trust", str(there)).returncode == 1
-            # rocenv finds the file in an outer folder.
+            # rocenv also finds the file in a parent folder.
             folder_with(lab, b"demo\n", ".")
             assert lab.run("trust", cwd=there).returncode == 0
         assert list(config.load(lab.config).trusted) == [str(lab.root)]
 
-    def test_a_link_to_a_file_is_accepted(self, lab: Lab) -> None:
+    def test_a_link_to_a_rocenv_file_is_accepted(self, lab: Lab) -> None:
         lab.env("demo")
         there = lab.root / "there"
         there.mkdir()
@@ -286,7 +287,7 @@ class TestHostileFiles:
         (there / "name").write_text("other")
         assert_refused(lab, there, "it changed since you trusted it")
 
-    def test_unreadable_file(self, lab: Lab) -> None:
+    def test_an_unreadable_file_is_an_error(self, lab: Lab) -> None:
         there = folder_with(lab, b"demo\n")
         (there / ".rocenv").chmod(0)
         done = lab.run("trust", "--check", str(there), before=unprivileged())
@@ -317,7 +318,7 @@ class TestHostileFiles:
     @pytest.mark.parametrize(
         "text", ["trusted = []", "[trusted]\n'/x' = 1", "x = = 1", "\x00", "[other]\na = 1", "\ud800"]
     )
-    def test_broken_settings(self, lab: Lab, text: str) -> None:
+    def test_broken_settings_are_an_error(self, lab: Lab, text: str) -> None:
         lab.env("demo")
         there = folder_with(lab, b"demo\n")
         lab.config.write_text(text, errors="surrogatepass")
@@ -327,7 +328,7 @@ class TestHostileFiles:
         assert b"unexpected" not in done.stderr
         assert lab.config.read_text(errors="surrogatepass") == text
 
-    def test_a_name_that_the_locale_cannot_represent_is_refused(self, lab: Lab) -> None:
+    def test_a_folder_name_that_the_locale_cannot_represent_is_rejected(self, lab: Lab) -> None:
         there = folder_with(lab, "漢字".encode())
         # In a new process, because Python reads these variables when it starts.
         locale = ("LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0")
@@ -337,7 +338,7 @@ class TestHostileFiles:
 
 
 class TestOutput:
-    def test_json(self, lab: Lab) -> None:
+    def test_trusted_folders_are_listed_as_json(self, lab: Lab) -> None:
         lab.env("demo")
         one, two, three = (folder_with(lab, b"demo", name) for name in ("one", "two", "three"))
         done = lab.run("trust", "--check", "--json", str(one))
@@ -364,7 +365,7 @@ class TestOutput:
         done = lab.run("trust", "--check", "--json", str(three))
         assert json.loads(done.stdout)["error"] == "env-missing"
 
-    def test_empty_list(self, lab: Lab) -> None:
+    def test_a_list_without_trusted_folders_is_empty(self, lab: Lab) -> None:
         done = lab.run("trust", "--list")
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"you trust no folder yet\n")
 
@@ -378,7 +379,7 @@ class TestOutput:
         assert config.load(lab.config).defaults == {"rocm": "5.7"}
 
 
-def test_the_check_at_each_prompt_imports_no_unneeded_module(lab: Lab) -> None:
+def test_the_check_at_each_prompt_imports_only_the_modules_that_it_needs(lab: Lab) -> None:
     lab.env("demo")
     there = folder_with(lab, b"demo\n")
     assert lab.run("trust", str(there)).returncode == 0
@@ -389,22 +390,22 @@ def test_the_check_at_each_prompt_imports_no_unneeded_module(lab: Lab) -> None:
 
 
 @given(st.text(max_size=40) | st.binary(max_size=40).map(os.fsdecode))
-def test_a_key_decodes_to_its_folder(folder: str) -> None:
+def test_a_settings_key_decodes_to_its_folder(folder: str) -> None:
     key = trust.key_of(folder)
     assert trust.folder_of(key) == folder
     assert key.isprintable()
 
 
 @given(st.text(max_size=20))
-def test_any_handwritten_key_decodes_to_a_folder(key: str) -> None:
+def test_any_handwritten_settings_key_decodes_to_a_folder(key: str) -> None:
     assert isinstance(trust.folder_of(key), str)
 
 
-def test_keys_of_different_folders_differ(lab: Lab) -> None:
+def test_the_settings_keys_of_different_folders_differ(lab: Lab) -> None:
     assert len({trust.key_of(name) for name in ("\udcff", "%DCFF;", "%25;DCFF;", "\\xff", "ÿ")}) == 5
 
 
-def test_a_key_that_contains_nul_is_not_a_folder(lab: Lab) -> None:
+def test_a_settings_key_that_contains_nul_is_not_a_folder(lab: Lab) -> None:
     lab.home.mkdir()
     lab.config.write_text(f"[trusted]\n'/%0;' = '{'a' * 64}'\n\"/\\u0000\" = '{'b' * 64}'\n")
     done = lab.run("trust", "--list")

@@ -1,4 +1,4 @@
-"""Kill real commands at chosen points in a home and check invariants afterwards."""
+"""Kill real commands at chosen points in a home, then check invariants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KILLER = Path(__file__).parent / "killer"
 
 @dataclass
 class Lab:
-    """The miniature world, with a home that is restored before each attempt."""
+    """The simulated machine, with a home that is restored before each attempt."""
 
     mini: Mini
 
@@ -41,7 +41,7 @@ class Lab:
         return self.mini.run(*argv)
 
     def changes(self, *argv: str) -> list[str]:
-        """Run a command to completion and return the changes it made to the disk, in order."""
+        """Run a command to completion; return its changes to the disk in order."""
         log = self.mini.root / "log"
         log.unlink(missing_ok=True)
         done = self._run_watched(*argv, KILL_LOG=str(log))
@@ -49,7 +49,7 @@ class Lab:
         return log.read_text().splitlines()
 
     def killed_at(self, number: int, *argv: str) -> bool:
-        """Run a command and kill it at its `number`-th change; return whether it made that many."""
+        """Run a command and kill it at its `number`-th change; return whether it got that far."""
         done = self._run_watched(*argv, KILL_AT=str(number))
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
         return done.returncode != 0

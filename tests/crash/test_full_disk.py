@@ -1,4 +1,4 @@
-"""Full and almost full disks, simulated with small filesystems in a mount namespace."""
+"""Full and nearly full disks, simulated with small filesystems in a mount namespace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @cache
 def namespace() -> tuple[str, ...]:
-    """Return a command prefix that allows a command to mount filesystems."""
+    """Return a command prefix under which a command can mount filesystems."""
     if shutil.which("unshare") is not None:
         for options in (("-m",), ("-rm",)):
             command = ["unshare", *options, "mount", "-t", "tmpfs", "none", "/mnt"]
@@ -35,7 +35,7 @@ def namespace() -> tuple[str, ...]:
 
 @dataclass
 class Disk:
-    """The miniature world's home on a separate disk that other processes cannot see."""
+    """The simulated machine's home on its own disk, which other processes cannot see."""
 
     mini: Mini
 
@@ -75,7 +75,7 @@ def fetched(mini: Mini) -> list[str]:
 
 
 def add_large_set(mini: Mini, *, megabytes: int, stated_kilobytes: int) -> None:
-    """Add two packages to the 6.4 set that are small to download but unpack to this size."""
+    """Add two packages to the 6.4 set that are small to download but unpack to the given size."""
     mini.repo.remove("mini6-blas")
     large = [file(f"./usr/share/large/{number}", bytes(1 << 20)) for number in range(megabytes)]
     half = megabytes // 2
@@ -102,7 +102,7 @@ def test_too_little_space_is_an_error_before_any_download(disk: Disk) -> None:
 
 
 def test_the_error_for_a_full_disk_suggests_commands_that_help_on_this_machine(disk: Disk) -> None:
-    """What each command frees, and another disk of this user that has enough room."""
+    """The hints say how much each command frees, and suggest another disk that has enough space."""
     add_large_set(disk.mini, megabytes=1, stated_kilobytes=100_000)
     disk.mount("size=100m")
     assert disk.create("5.7", "--no-verify").returncode == 0
@@ -119,7 +119,7 @@ def test_the_error_for_a_full_disk_suggests_commands_that_help_on_this_machine(d
     assert command not in disk.run("create", "more", "--rocm", "6.4", "--no-verify").stderr
 
 
-def test_a_dry_run_fails_where_the_real_run_would(disk: Disk) -> None:
+def test_a_dry_run_fails_for_lack_of_space_if_the_real_run_would(disk: Disk) -> None:
     add_large_set(disk.mini, megabytes=1, stated_kilobytes=3_000_000)
     disk.mount("size=2m")
     done = disk.create("6.4", "--dry-run")
@@ -168,7 +168,7 @@ def test_create_recovers_after_running_out_of_inodes(disk: Disk, share: int) -> 
         pytest.fail("the command needs more than 150 inodes, so it never succeeded")
 
 
-def test_the_namespaces_leave_nothing_behind(disk: Disk) -> None:
+def test_files_on_the_simulated_disk_do_not_appear_in_the_real_home(disk: Disk) -> None:
     disk.mount("size=2m")
     assert disk.run("config", "set", "defaults.rocm", "5.7").returncode == 0
     assert os.listdir(disk.mini.home) == []

@@ -1,6 +1,6 @@
 """`kill -9` at many points of every command that modifies the home.
 
-Wherever a command is killed, no incomplete env looks complete, the store contains no partial artifact, and
+Wherever a command is killed, no incomplete env looks complete, the store contains no partial artifacts, and
 running the command again completes the work with the same result as an uninterrupted run.
 """
 
@@ -48,19 +48,19 @@ def kill_create(lab: Lab, points: int, share: int = 0, shares: int = 1) -> None:
     assert killed >= points // shares * 3 // 4
 
 
-def test_create_quick(lab: Lab) -> None:
+def test_create_survives_a_kill_at_any_of_a_few_points(lab: Lab) -> None:
     kill_create(lab, 10)
 
 
 @pytest.mark.parametrize("share", range(6))
-def test_create(lab: Lab, share: int) -> None:
+def test_create_survives_a_kill_at_any_of_many_points(lab: Lab, share: int) -> None:
     kill_create(lab, 72, share, 6)
 
 
 POINTS = 14
 
 
-def test_remove(lab: Lab) -> None:
+def test_remove_survives_a_kill_at_any_point(lab: Lab) -> None:
     lab.mini.create("demo", "--rocm", "6.4")
     lab.mini.create("other", "--rocm", "6.4")
     lab.keep()
@@ -75,13 +75,13 @@ def test_remove(lab: Lab) -> None:
         again = lab.run("remove", "-y", "demo")
         if states:
             assert again.returncode == 0, f"{told}\n{again.stderr}"
-        # An empty folder may remain, which is harmless.
+        # An empty folder may remain; that is harmless.
         assert not any(name.startswith("demo/") for name in lab.envs()), told
         assert lab.run("clone", "other", "demo").returncode == 0, told
         lab.require_whole_store()
 
 
-def test_rename(lab: Lab) -> None:
+def test_rename_survives_a_kill_at_any_point(lab: Lab) -> None:
     lab.mini.create("old", "--rocm", "6.4")
     (lab.mini.prefix("old") / "mine.txt").write_text("added by hand")
     lab.keep()
@@ -102,7 +102,7 @@ def test_rename(lab: Lab) -> None:
         lab.require_whole("new")
 
 
-def test_repair(lab: Lab) -> None:
+def test_repair_survives_a_kill_at_any_point(lab: Lab) -> None:
     lab.mini.create("demo", "--rocm", "6.4")
     expected = lab.envs()
     root = lab.mini.prefix("demo")
@@ -123,7 +123,7 @@ def test_repair(lab: Lab) -> None:
         lab.require_whole_store()
 
 
-def test_gc(lab: Lab) -> None:
+def test_gc_survives_a_kill_at_any_point(lab: Lab) -> None:
     lab.mini.create("kept", "--rocm", "6.4")
     lab.mini.create("gone", "--rocm", "5.7")
     assert lab.run("remove", "-y", "gone").returncode == 0

@@ -1,4 +1,4 @@
-"""Concurrent commands, and interrupted ones."""
+"""Concurrent and interrupted commands."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def hold_back(mini: Mini) -> None:
 
 
 def fetches(mini: Mini) -> list[int]:
-    """Return how often each package in the 5.7 set was sent."""
+    """Return how many times each package in the 5.7 set was sent."""
     return [sum(seen.status == 200 for seen in mini.server.seen(path)) for path in packages(mini)]
 
 
@@ -122,7 +122,9 @@ class TestConcurrent:
 
 
 class TestInterrupted:
-    def test_interrupted_while_fetching(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
+    def test_ctrl_c_interrupts_a_stalled_download(
+        self, mini: Mini, children: list[subprocess.Popen[str]]
+    ) -> None:
         stalled = packages(mini)[0]
         mini.server.always(stalled, Fault(stall_after=100))
         child = start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
@@ -137,7 +139,9 @@ class TestInterrupted:
         mini.create()
         assert Lab(mini).states() == {"demo": "complete"}
 
-    def test_interrupted_while_unpacking(self, mini: Mini, children: list[subprocess.Popen[str]]) -> None:
+    def test_ctrl_c_while_unpacking_leaves_no_partial_files(
+        self, mini: Mini, children: list[subprocess.Popen[str]]
+    ) -> None:
         mini.repo.remove("mini5-blas")
         large = [file(f"./usr/share/{number}", bytes(1 << 20)) for number in range(500)]
         mini.repo.add("mini5-blas", "5.7.1-2", large, fields={"Installed-Size": "512000"})
@@ -192,10 +196,10 @@ class TestUnwritableHome:
         assert json.loads(done.stdout)["error"] == "home-unwritable"
         assert f"cannot write to `{mini.home}`: Permission denied" in done.stderr
         assert "hint: set ROCENV_HOME" in done.stderr
-        assert mini.server.requests == [], "rocenv must detect this before it sends any request"
+        assert mini.server.requests == [], "rocenv must detect this before it sends a request"
 
     @pytest.mark.parametrize("kind", ["file", "below a file"])
-    def test_a_file_instead_of_a_home_is_an_error(self, mini: Mini, kind: str) -> None:
+    def test_a_home_that_is_a_file_is_an_error(self, mini: Mini, kind: str) -> None:
         place = mini.root / "odd"
         place.write_text("x")
         home = str(place if kind == "file" else place / "home")

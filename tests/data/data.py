@@ -71,7 +71,7 @@ _FITTING: dict[str, Row] = {
 
 
 def example(table: str, **values: Any) -> Row:
-    """Return a minimal row that is valid in combination with `BASE`: the required fields plus `values`."""
+    """Return a minimal row that is valid next to `BASE`: the required fields plus `values`."""
     return {**_object(TABLES[table]), **KNOWN, **_FITTING.get(table, {}), **values}
 
 
@@ -133,5 +133,5 @@ def write(folder: Path, *files: Rows) -> Path:
 
 
 def loaded(folder: Path, *rows: tuple[str, Row]) -> Matrix:
-    """Load `BASE` and the rows in a second file, `1.toml`."""
+    """Load `BASE` and a second file, `1.toml`, with these rows."""
     return load(write(folder, BASE, list(rows)))

@@ -1,4 +1,4 @@
-"""The cache always matches the current files and cannot execute code."""
+"""The data cache, which must match the current files and cannot execute code."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder with one row, in addition to a small matrix."""
+    """The user's data folder with one row, in addition to a small matrix."""
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", BASE)))
     return write(tmp_path / "own", [("pci", example("pci", device="73df"))])
 
 
-def test_a_change_with_the_same_size_and_time_is_detected(own: Path, tmp_path: Path) -> None:
+def test_a_changed_file_with_the_same_size_and_time_is_detected(own: Path, tmp_path: Path) -> None:
     cache, path = tmp_path / "matrix", own / "0.toml"
     assert [row.device for row in load_cached(cache, own, tmp_path / "key").pci] == ["73df"]
     before = path.stat()
@@ -36,7 +36,7 @@ def test_a_change_with_the_same_size_and_time_is_detected(own: Path, tmp_path: P
     assert [row.device for row in load_cached(cache, own, tmp_path / "key").pci] == ["73ff"]
 
 
-def test_added_and_removed_files_are_detected(own: Path, tmp_path: Path) -> None:
+def test_added_and_removed_data_files_are_detected(own: Path, tmp_path: Path) -> None:
     cache = tmp_path / "matrix"
     load_cached(cache, own, tmp_path / "key")
     (own / "0.toml").unlink()
@@ -62,7 +62,7 @@ def test_an_unwritable_cache_is_tolerated(own: Path, tmp_path: Path) -> None:
     "content", [b"", b"\xc1", b"\x80cposix\nsystem\n.", b"\x81\xa3pci\x91\x81\xa6device\x07"]
 )
 def test_a_damaged_cache_is_rebuilt(content: bytes, own: Path, tmp_path: Path) -> None:
-    """The stamp is right, but the rest is truncated, garbage, a pickle, or a row with a wrong type."""
+    """The stamp is right, but the rest is truncated, garbage, a pickle, or a row with an invalid value."""
     cache, key = tmp_path / "matrix", tmp_path / "key"
     good = load_cached(cache, own, key)
     whole = cache.read_bytes()
@@ -71,8 +71,8 @@ def test_a_damaged_cache_is_rebuilt(content: bytes, own: Path, tmp_path: Path) -
     assert cache.read_bytes() == whole
 
 
-def test_planted_rows_are_ignored(own: Path, tmp_path: Path) -> None:
-    """The rows are valid and have the same size, and the stamp is right."""
+def test_rows_planted_in_the_cache_are_ignored(own: Path, tmp_path: Path) -> None:
+    """The planted rows are valid and as long as the original ones, and the stamp is right."""
     cache, key = tmp_path / "matrix", tmp_path / "key"
     good = load_cached(cache, own, key)
     whole = cache.read_bytes()
@@ -84,20 +84,20 @@ def test_planted_rows_are_ignored(own: Path, tmp_path: Path) -> None:
     assert load_cached(cache, own, key) == good
     key.unlink()
     assert load_cached(cache, own, key) == good
-    assert cache.read_bytes() != whole, "sealed with a new key"
+    assert cache.read_bytes() != whole, "the cache is sealed with a new key"
 
 
 def test_the_cache_returns_the_same_rows_as_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This covers every table, including nested values."""
+    """Every table, including nested values."""
     rows = [*BASE, *((table, example(table)) for table in TABLES if table not in dict(BASE))]
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", rows)))
     cache = tmp_path / "matrix"
     first = load_cached(cache, tmp_path / "own", tmp_path / "key")
     written = cache.stat().st_mtime_ns
     assert load_cached(cache, tmp_path / "own", tmp_path / "key") == first == load()
-    assert cache.stat().st_mtime_ns == written, "read, not made"
+    assert cache.stat().st_mtime_ns == written, "the rows were read from the cache"
 
 
 def test_the_cache_returns_the_shipped_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Rows with broken references, duplicates and contradictions do not load."""
+"""Rejected rows: broken references, duplicates and contradictions."""
 
 from __future__ import annotations
 
@@ -113,14 +113,14 @@ def test_an_unknown_target_is_rejected(table: str, field: str, tmp_path: Path) -
 
 
 def test_all_target_fields_are_listed() -> None:
-    """If a field in a new table is named after targets, it must be in the list above."""
+    """A field in a new table whose name says that it contains targets must be in the list above."""
     words = re.compile(r"targets?|members|blas|compiles|compiled|official|ready|runs_as")
     every = ((table, name) for table, kind in TABLES.items() for name in kind.__struct_fields__)
     named = {(table, field) for table, field in every if words.fullmatch(field)}
     assert named == set(TARGET_FIELDS)
 
 
-def test_target_features_are_ignored(tmp_path: Path) -> None:
+def test_features_in_target_names_are_ignored(tmp_path: Path) -> None:
     (row,) = loaded(tmp_path, ("pack", example("pack", targets=["gfx1030:xnack-"]))).pack
     assert row.targets == ("gfx1030:xnack-",)
     refused(tmp_path, "`gfx1999:xnack-`", ("pack", example("pack", targets=["gfx1999:xnack-"])))
@@ -152,7 +152,7 @@ def test_an_unknown_reference_is_rejected(
     assert message.endswith(f"(`{tmp_path / '1.toml'}: {table}[0]`)")
 
 
-def test_an_asset_can_support_a_series_or_a_whole_major_release(tmp_path: Path) -> None:
+def test_a_zluda_asset_can_support_a_rocm_series_or_a_whole_major_release(tmp_path: Path) -> None:
     assets = [{"name": "a.zip", "rocm": ["6"]}, {"name": "b.zip", "rocm": ["6.2"]}, {"name": "c.tar.gz"}]
     (row,) = loaded(tmp_path, ("zluda", example("zluda", assets=assets))).zluda
     assert [asset.rocm for asset in row.assets] == [("6",), ("6.2",), ()]
@@ -208,15 +208,15 @@ def test_torch_needs_kernel_packages_if_rocm_has_them(tmp_path: Path) -> None:
     assert loaded(tmp_path, ("rocm_wheels", wheels), ("torch", torch)).torch
 
 
-# ---------------------------------------------------------------- one row for one thing
+# ---------------------------------------------------------------- duplicates
 
 
 @pytest.mark.parametrize("table", [table for table, kind in TABLES.items() if kind.IDENTITY])
-def test_duplicate_rows(table: str, tmp_path: Path) -> None:
+def test_duplicate_rows_are_rejected(table: str, tmp_path: Path) -> None:
     first, second = example(table), example(table, source="another one", note="")
     second = {key: value for key, value in second.items() if key in first}
     if table == "support":
-        second["source"] = first["source"]  # part of the identity, so several sources can coexist
+        second["source"] = first["source"]  # part of a row's identity, so that several sources can coexist
     write(tmp_path, BASE, [(table, first)], [(table, second)])
     with pytest.raises(DataError, match=r"2\.toml: .*duplicates .*1\.toml: ") as caught:
         load(tmp_path)
@@ -242,7 +242,7 @@ def test_rows_with_different_identities_coexist(table: str, field: str, value: A
     assert len(getattr(loaded(tmp_path, *rows), table)) == 2
 
 
-def test_some_tables_allow_duplicates(tmp_path: Path) -> None:
+def test_some_tables_allow_duplicate_rows(tmp_path: Path) -> None:
     assert len(loaded(tmp_path, *[("fact", example("fact"))] * 2).fact) == 2
 
 
@@ -262,7 +262,7 @@ def test_contradictory_levels_of_support_are_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("values", [{"platform": "windows"}, {"rocm": "6.1"}, {"level": "official"}])
-def test_support_levels_for_different_subjects_do_not_conflict(
+def test_support_levels_for_different_releases_or_platforms_do_not_conflict(
     values: dict[str, Any], tmp_path: Path
 ) -> None:
     first, second = support("official", "gfx1030"), support("libraries", "gfx1030", source="another one")
@@ -296,7 +296,7 @@ def verdict(said: str, what: str, **values: Any) -> tuple[str, dict[str, Any]]:
     return "verdict", example("verdict", verdict=said, what=what, **{**CONDITIONS, **values})
 
 
-def test_contradictory_verdicts(tmp_path: Path) -> None:
+def test_contradictory_verdicts_are_rejected(tmp_path: Path) -> None:
     rows = verdict("broken", "it ends"), verdict("works", "it goes on")
     message = refused(tmp_path, "has `works` for windows, gfx1031, ==6.2", *rows)
     assert message.endswith(f"but `{tmp_path / '1.toml'}: verdict[0]` has `broken`")
@@ -317,16 +317,16 @@ def test_a_workaround_does_not_conflict_with_verdicts(tmp_path: Path) -> None:
     assert len(loaded(tmp_path, *rows).verdict) == 2
 
 
-def test_the_data_fields_have_the_types_that_these_tests_assume() -> None:
+def test_row_fields_have_the_types_that_these_tests_assume() -> None:
     for table, field in SPECIFIERS:
         assert field_kind(table, field) is str
     assert get_args(field_kind("rocm", "blas")) == (str, ...)
 
 
-# ---------------------------------------------------------------- packages of apps, compilers
+# ---------------------------------------------------------------- app packages and compilers
 
 
-def test_packages_of_an_unknown_channel_are_rejected(tmp_path: Path) -> None:
+def test_app_packages_from_an_unknown_channel_are_rejected(tmp_path: Path) -> None:
     loaded(tmp_path, ("compiler", example("compiler")))
     loaded(tmp_path, ("app_packages", example("app_packages")))
     refused(
@@ -353,7 +353,7 @@ def test_app_paths_outside_the_packages_are_rejected(path: str, tmp_path: Path) 
     refused(tmp_path, "points outside the tree", ("app_packages", example("app_packages", links=links)))
 
 
-def test_a_program_pattern_cannot_have_a_name(tmp_path: Path) -> None:
+def test_a_program_pattern_cannot_have_alternative_names(tmp_path: Path) -> None:
     programs = [{"path": "usr/bin/*", "names": ["one"]}]
     refused(
         tmp_path, "may match several programs", ("app_packages", example("app_packages", programs=programs))

@@ -1,4 +1,4 @@
-"""Arguments in app profiles: rocenv reports mistakes in a user's row with their location."""
+"""Arguments in app profiles, where a mistake in a user's row is reported with its location."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ checked = "2026-11-22"
         ("devices = { arguments = [], pattern = '(?P<device>x)' }", "`devices.arguments` is empty"),
     ],
 )
-def test_an_error_in_a_row_is_reported(tmp_path: Path, what: str, says: str) -> None:
+def test_an_error_in_a_users_app_row_is_reported_with_its_location(
+    tmp_path: Path, what: str, says: str
+) -> None:
     (tmp_path / "mine.toml").write_text(ROW.replace("{what}", what))
     with pytest.raises(DataError, match="mine") as raised:
         load(own=tmp_path)

@@ -1,4 +1,4 @@
-"""An invalid data file does not load, and the message shows the file, the row and the key."""
+"""Invalid data files, which are rejected with the file, the row and the key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refusal(folder: Path, table: str, row: dict[str, Any]) -> str:
-    """Return the message that rejects a row in `1.toml`; "" if it loads."""
+    """Return the message that rejects a row in `1.toml`, or "" if the row loads."""
     try:
         loaded(folder, (table, row))
     except DataError as error:
@@ -118,15 +118,15 @@ def test_a_newer_schema_suggests_an_upgrade(tmp_path: Path) -> None:
     assert "upgrade" in caught.value.hints[0]
 
 
-def test_files_written_on_windows_are_read(tmp_path: Path) -> None:
-    """Windows editors write a byte order mark and CRLF."""
+def test_data_files_written_on_windows_are_read(tmp_path: Path) -> None:
+    """Windows editors add a byte order mark and CRLF line ends."""
     whole = text([("pci", example("pci"))]).replace("\n", "\r\n")
     (write(tmp_path, BASE) / "notepad.toml").write_bytes(b"\xef\xbb\xbf" + whole.encode())
     assert len(load(tmp_path).pci) == 1
 
 
 @pytest.mark.parametrize("leads_to", ["loop.toml", "nowhere.toml"])
-def test_a_broken_link_is_an_error(leads_to: str, tmp_path: Path) -> None:
+def test_a_data_file_that_is_a_broken_link_is_an_error(leads_to: str, tmp_path: Path) -> None:
     (write(tmp_path, BASE) / "loop.toml").symlink_to(leads_to)
     with pytest.raises(
         DataError, match=r"cannot read `.*loop\.toml`: it is not a file, or it is a broken link"
@@ -141,7 +141,7 @@ def test_pipes_are_not_opened(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_a_file_that_is_too_large_is_an_error(tmp_path: Path) -> None:
+def test_a_data_file_that_is_too_large_is_an_error(tmp_path: Path) -> None:
     with (write(tmp_path, BASE) / "long.toml").open("wb") as file:
         file.truncate(MAX_BYTES + 1)
     with pytest.raises(DataError, match=r"cannot read `.*long\.toml`: it is larger than"):
@@ -154,13 +154,13 @@ def test_folders_named_like_files_are_read_and_links_to_folders_are_not_followed
     assert len(load(tmp_path).channels) == 1
 
 
-def test_a_file_instead_of_a_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_data_folder_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("schema = 1")
     with pytest.raises(DataError, match=r"cannot list the data files in `.*own`"):
         load(write(tmp_path / "shipped", BASE), tmp_path / "own")
 
 
-def test_a_file_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
+def test_a_data_file_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
     (write(tmp_path, BASE) / "latin.toml").write_bytes("# für alle\nschema = 1\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"cannot read `.*latin\.toml`"):
         load(tmp_path)

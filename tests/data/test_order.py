@@ -1,4 +1,4 @@
-"""The order of rows and files does not matter."""
+"""Rows and files in any order, which must load to the same matrix."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def loaded(rows: Rows, own: Rows, files: int, seed: int) -> dict[str, Counter[st
 
 @settings(max_examples=25, deadline=None)
 @given(files=st.integers(1, 6), seed=st.integers(0, 2**32))
-def test_the_order_and_files_of_rows_do_not_matter(files: int, seed: int) -> None:
+def test_the_matrix_does_not_depend_on_the_order_or_files_of_rows(files: int, seed: int) -> None:
     assert loaded(ROWS, OWN, files, seed) == loaded(ROWS, OWN, 1, 0)
 
 

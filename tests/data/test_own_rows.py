@@ -1,4 +1,4 @@
-"""User rows add to rocenv's rows or replace them, and their errors show the user's file."""
+"""User rows, which add to rocenv's rows or replace them; errors in them show the user's file."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def test_user_rows_can_refer_to_user_targets(tmp_path: Path) -> None:
     assert len(matrix.pci) == 2
 
 
-def test_a_row_with_the_same_identity_replaces_the_whole_row(tmp_path: Path) -> None:
+def test_a_user_row_replaces_the_whole_shipped_row_with_the_same_identity(tmp_path: Path) -> None:
     own = ("pci", example("pci", device="73df", target="gfx1030", source="my own eyes"))
     (row,) = merged(tmp_path, [PCI], [own]).pci
     assert (row.target, row.products, row.source) == ("gfx1030", (), "my own eyes")
 
 
-def test_a_row_with_the_same_name_replaces_the_row(tmp_path: Path) -> None:
+def test_a_user_row_replaces_the_shipped_row_with_the_same_name(tmp_path: Path) -> None:
     own = ("target", example("target", name="gfx1030", products="my card"))
     targets = merged(tmp_path, [], [own]).targets
     assert targets["gfx1030"].products == "my card"
     assert set(targets) == {"gfx1030", "gfx1031", "gfx1100"}
 
 
-def test_replacing_support_for_one_target_keeps_the_others(tmp_path: Path) -> None:
+def test_a_user_row_for_one_target_keeps_the_support_of_other_targets(tmp_path: Path) -> None:
     shipped = support("official", "gfx1030", "gfx1031"), support("libraries", "gfx1100")
     matrix = merged(tmp_path, list(shipped), [support("libraries", "gfx1031", source="my own eyes")])
     levels = {target: row.level for row in matrix.support for target in row.targets}
@@ -76,7 +76,7 @@ def test_unrelated_support_rows_change_nothing(values: dict[str, str], tmp_path:
     assert len(matrix.support) == 2
 
 
-def test_an_empty_support_row_is_dropped(tmp_path: Path) -> None:
+def test_a_support_row_whose_targets_are_all_replaced_is_dropped(tmp_path: Path) -> None:
     own = support("unsupported", "gfx1030", source="my own eyes")
     (row,) = merged(tmp_path, [support("official", "gfx1030")], [own]).support
     assert row.level == "unsupported"
@@ -107,7 +107,7 @@ def test_an_error_shows_the_users_file(own: Rows, said: str, tmp_path: Path) -> 
 
 
 def test_a_reference_broken_by_a_user_row_shows_the_referring_row(tmp_path: Path) -> None:
-    """The user cannot rename a repository in a rocenv channel, because rows are never removed."""
+    """A user row that renames a repository breaks a shipped channel, because user rows remove nothing."""
     own = ("target", example("target", name="gfx1030", generic="no-such-generic"))
     with pytest.raises(DataError, match=r"own/0\.toml: target\[0\]"):
         merged(tmp_path, [], [own])

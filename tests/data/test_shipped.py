@@ -1,4 +1,4 @@
-"""The shipped data is complete: every row is traceable, and tables do not contradict each other."""
+"""Completeness of the shipped data: traceable rows, and tables that do not contradict each other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PROFILES = Path(__file__).parents[2] / "profiles"
 TARGET = re.compile(r"gfx[0-9a-f]{3,4}")
-# Fields with fragments of lines and programs, in which spaces matter.
+# Fields that contain fragments of log lines or code, in which spaces matter.
 PARTS: dict[type, tuple[str, ...]] = {
     Pattern: ("text", "regex", "near", "not_near"),
     Extractor: ("text", "pattern", "near", "not_near"),
@@ -56,7 +56,7 @@ HOSTS = (
     "docs.astral.sh",
     "s3.amazonaws.com",  # TheRock's nightly archives
     "lykos.ai",  # StabilityMatrix
-    "drive.google.com",  # hosts an unofficial addition to the HIP SDK
+    "drive.google.com",  # an unofficial addition to the HIP SDK
     "mediafire.com",
     "learn.microsoft.com",
     "numpy.org",
@@ -179,7 +179,7 @@ def test_every_download_has_an_origin() -> None:
         assert any(is_below(url, prefix) for prefix in prefixes), url
 
 
-def test_mirrors_are_encrypted_and_named_after_their_origin() -> None:
+def test_mirrors_use_https_and_are_named_after_their_origin() -> None:
     for row in shipped().mirror:
         assert row.name.startswith(f"{row.of}-"), row
         for address in (row.address, *row.also.values()):
@@ -188,7 +188,7 @@ def test_mirrors_are_encrypted_and_named_after_their_origin() -> None:
 
 
 def test_the_mirror_that_errors_suggest_serves_signed_files() -> None:
-    """rocenv tells users that any such mirror works."""
+    """Error messages say that any such mirror works."""
     assert {row.name for row in shipped().origin if row.usual} == {"debian"}
 
 
@@ -225,7 +225,7 @@ def test_gpu_name_patterns_are_valid() -> None:
     assert all(re.compile(row.pattern, re.IGNORECASE) for row in shipped().gpu_name)
 
 
-# ---------------------------------------------------------------- sets of Linux
+# ---------------------------------------------------------------- Linux sets
 
 
 def name_of(row: RocmSet) -> str:
@@ -233,7 +233,7 @@ def name_of(row: RocmSet) -> str:
 
 
 @pytest.mark.parametrize("row", shipped().rocm, ids=name_of)
-def test_a_set_is_consistent(row: RocmSet) -> None:
+def test_a_linux_set_is_consistent(row: RocmSet) -> None:
     for targets in (row.compiles, row.blas, row.official):
         assert len(set(targets)) == len(targets)
     assert set(row.official) <= set(row.compiles), "the compiler must support all supported targets"
@@ -263,7 +263,7 @@ LATER = {
 
 @pytest.mark.parametrize("row", [row for row in shipped().rocm if row.channel == "amd"], ids=name_of)
 class TestAmdsSets:
-    def test_amds_sets_use_the_folder_for_their_version(self, row: RocmSet) -> None:
+    def test_amds_sets_use_the_repository_folder_for_their_version(self, row: RocmSet) -> None:
         assert row.layout.root == f"opt/rocm-{row.version}"
         assert row.version.startswith(row.apt_dir)
         assert row.suite
@@ -279,7 +279,7 @@ class TestAmdsSets:
                 by_level.setdefault(each.level, set()).update(each.targets)
         promised = by_level["official"] | by_level.get("deprecated", set())
         assert set(row.official) == promised - LATER.get(row.version, set())
-        # If the shipped files are known, some built targets are missing from them.
+        # The shipped files, where they are known, lack some of the targets that were built.
         lists = [
             set(each.targets)
             for each in shipped().kernels
@@ -313,7 +313,7 @@ def test_debian_channels_include_their_c_library() -> None:
 # ---------------------------------------------------------------- wheels
 
 
-def test_each_torch_is_in_the_index_for_its_rocm() -> None:
+def test_each_torch_build_is_in_the_index_for_its_rocm() -> None:
     for row in shipped().torch:
         if row.channel:
             continue
@@ -323,7 +323,7 @@ def test_each_torch_is_in_the_index_for_its_rocm() -> None:
         assert bool(row.targets) is bool(row.rocm), row
 
 
-def test_torch_kernels_match_its_rocblas() -> None:
+def test_the_kernels_listed_for_a_torch_build_match_its_rocblas() -> None:
     blas: dict[str, set[str]] = {}
     for each in shipped().rocm:
         if each.channel == "amd":
@@ -333,8 +333,8 @@ def test_torch_kernels_match_its_rocblas() -> None:
         assert inside is None or set(row.targets) <= inside, row
 
 
-def test_each_torch_for_rocm_wheels_is_in_their_index() -> None:
-    """A wheel release has PyTorch for both platforms or for neither, because one row covers both."""
+def test_each_torch_build_for_rocm_wheels_is_in_their_index() -> None:
+    """One row covers both platforms, so a wheel release has PyTorch for both or for neither."""
     indices = {(row.version, row.channel): row.index for row in shipped().rocm_wheels}
     for row in shipped().torch:
         if row.channel:
@@ -357,7 +357,7 @@ def test_linux_wheels_support_at_least_the_windows_targets() -> None:
             assert set(row.official) <= set(there.official), row
 
 
-def test_known_hashes_belong_to_files_in_the_rows() -> None:
+def test_known_hashes_belong_to_files_that_rows_list() -> None:
     releases = {row.version for row in shipped().rocm_wheels}
     for row in shipped().file_hash:
         assert re.search(r"\.(whl|tar\.gz)$", row.file), row
@@ -376,7 +376,7 @@ def test_each_zluda_archive_has_a_url() -> None:
         for asset in row.assets:
             assert asset.platform == ("linux" if "linux" in asset.name else "windows"), row
             assert bool(asset.rocm) is (asset.platform == "windows"), row
-            # Archive names may contain the build's commit.
+            # An archive's name may contain the commit of its build.
             commit = re.search(r"-([0-9a-f]{7})\.", asset.name)
             assert commit is None or row.commit.startswith(commit[1]), row
 
@@ -407,11 +407,11 @@ def test_working_combinations_use_archives_for_their_sdk() -> None:
         assert fits, row
 
 
-def test_exactly_one_build_is_preferred() -> None:
+def test_exactly_one_zluda_build_is_preferred() -> None:
     assert [row.project for row in shipped().zluda if row.preferred] == ["lshqqytiger"]
 
 
-def test_a_packs_url_ends_with_its_name() -> None:
+def test_a_library_packs_url_ends_with_its_name() -> None:
     for row in shipped().pack:
         assert not (row.absent and (row.asset or row.url)), row
         assert bool(row.asset) is bool(row.url), row
@@ -426,8 +426,7 @@ def test_every_hip_sdk_has_support_rows() -> None:
     assert {series(row.version) for row in shipped().hip_sdk} - said == {"5.5"}
 
 
-def test_recommended_sets_exist() -> None:
-    """Recommended sets refer to builds and releases that have rows."""
+def test_recommended_sets_refer_to_builds_and_releases_that_exist() -> None:
     from packaging.specifiers import SpecifierSet
 
     def any_in(specifier: str, versions: list[str]) -> bool:
@@ -441,7 +440,7 @@ def test_recommended_sets_exist() -> None:
         assert not row.torch or any_in(row.torch, torches) or row.targets == ("gfx1151",), row
 
 
-def test_each_release_has_one_wsl_row() -> None:
+def test_each_rocm_release_has_one_wsl_row() -> None:
     matrix = shipped()
     versions = {row.version for row in matrix.rocm} | {row.version for row in matrix.rocm_wheels}
     rows = {version: [row.rocm for row in matrix.wsl if allows(row.rocm, version)] for version in versions}

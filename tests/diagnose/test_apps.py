@@ -1,4 +1,4 @@
-"""The failures and remedies in app profiles."""
+"""Failures and remedies from app profiles."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def log_of(key: str, *lines: str) -> bytes:
 @pytest.mark.parametrize(
     ("launcher", "failure"), SHOWN, ids=[f"{row.key}-{each.text[:24]}" for row, each in SHOWN]
 )
-def test_a_failure_in_a_profile_is_found(launcher, failure) -> None:  # type: ignore[no-untyped-def]
+def test_a_failure_listed_in_an_app_profile_is_found(launcher, failure) -> None:  # type: ignore[no-untyped-def]
     found = diagnose_bytes(log_of(launcher.key, "starting", f"error: {failure.text} here"), MATRIX).findings
     assert failure.code in {each.code for each in found}
     assert found[0].evidence[0].line == 4
 
 
 @pytest.mark.parametrize("head", ["", "# app of-somebody (Other) in /x\n", "GPU: NVIDIA GeForce RTX 3060\n"])
-def test_a_failure_is_ignored_in_other_apps_logs(head: str) -> None:
+def test_an_apps_failure_is_not_reported_in_a_log_of_another_app(head: str) -> None:
     """Only one family of apps prints `Set vram state to`."""
     text = f"{head}Set vram state to: DISABLED\n".encode()
     assert diagnose_bytes(text, MATRIX).findings == ()
@@ -43,7 +43,7 @@ def test_a_rule_takes_precedence_over_a_profile() -> None:
     assert [each.code for each in found] == ["hip-no-binary-for-gpu"]
 
 
-def test_the_profiles_steps_come_first() -> None:
+def test_steps_from_the_app_profile_come_first() -> None:
     launcher, sign = next(
         (row, failure) for row, failure in SHOWN if any(each.code == failure.code for each in row.fallbacks)
     )
@@ -58,8 +58,8 @@ def test_the_profiles_steps_come_first() -> None:
             assert step.text.startswith(getattr(row.text, language)[:10])
 
 
-def test_commands_omit_options_with_unknown_values() -> None:
-    """The command omits `--blender PROGRAM --target TARGET`, because the log contains neither."""
+def test_commands_without_known_values_rely_on_defaults() -> None:
+    """The command omits `--blender PROGRAM --target TARGET` because the log contains neither value."""
     log = log_of("blender", "Blender 4.5.2 LTS", "AMD Radeon RX 9070 XT", "Memory access fault by GPU node-1")
     (finding, *_) = diagnose_bytes(log, MATRIX).findings
     finding = replace(finding, own={}, facts={"app": ("blender",)})

@@ -1,4 +1,4 @@
-"""Extract facts about the machine from a log, and check conditions on facts."""
+"""Extraction of facts about the machine from a log, and conditions on facts."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class TestConditions:
     def test_ranges_compare_version_numbers(
         self, known: list[int], bound: list[int], sign: str, suffix: str
     ) -> None:
-        """Suffixes are ignored, and 6.2 equals 6.2.0."""
+        """They ignore suffixes, and 6.2 equals 6.2.0."""
         expected = COMPARED[sign](padded(known), padded(bound))
         value = ".".join(map(str, known)) + suffix
         assert hold({"rocm": sign + ".".join(map(str, bound))}, {"rocm": (value,)}) is expected
@@ -118,10 +118,10 @@ class TestConditions:
         ("version", "expected"),
         [("6.1.9", False), ("6.2", True), ("6.10", True), ("7.0", False), ("x", False)],
     )
-    def test_a_range_checks_both_bounds(self, version: str, expected: bool) -> None:
+    def test_a_version_range_checks_both_bounds(self, version: str, expected: bool) -> None:
         assert hold({"rocm": ">=6.2,<7"}, {"rocm": (version,)}) is expected
 
-    def test_a_condition_holds_if_any_value_matches(self) -> None:
+    def test_a_condition_holds_if_one_of_a_facts_values_matches(self) -> None:
         assert hold(
             {"rocm": ">=7", "gfx": "gfx1036"}, {"rocm": ("5.7", "7.1"), "gfx": ("gfx1031", "gfx1036")}
         )

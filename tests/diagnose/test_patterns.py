@@ -1,7 +1,8 @@
-"""No rule pattern is slow on hostile lines.
+"""The speed of rule patterns on hostile lines.
 
-Anyone can write a log, and a pattern that backtracks can take minutes for one line. The lines repeat the
-beginnings of matches, derived from the parsed pattern, so that a match starts everywhere but never completes.
+Anyone can write a log, and a pattern that backtracks can take minutes for one line. The tested lines repeat
+the beginnings of matches, derived from the parsed pattern, so that a match starts everywhere but never
+completes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.slow
 MATRIX = load()
 LONGEST_S = 0.25
 LINE, AROUND = 2_000, 16_000  # maximum text length for a pattern, and for `near`
-TRIES = 3  # because another program may delay one
+TRIES = 3  # because another program may slow one down
 UNITS = 24  # repetitions per pattern
 _CLASSES = {
     codes.CATEGORY_DIGIT: "1",
@@ -43,7 +44,7 @@ _CLASSES = {
 
 
 def patterns() -> Iterator[tuple[str, int]]:
-    """Yield each pattern once, with the maximum length of the text it is applied to."""
+    """Yield each pattern once, with the maximum length of the text that it is applied to."""
     lines = {pattern.regex for rule in MATRIX.rule for pattern in rule.pattern if pattern.regex}
     lines |= {row.pattern for row in MATRIX.extractor}
     around = {
@@ -137,7 +138,7 @@ def slow() -> Iterator[tuple[float, str, str]]:
 
 
 def is_quick(pattern: str, unit: str, text: str) -> bool:
-    """Measure with a quarter of the text; the full text takes no more than 4**4 times as long."""
+    """Search a quarter of the text first; the full text would take at most 4**4 times as long."""
     start = text[: len(text) // 4]
     return len(unit) < len(start) // 4 and seconds(pattern, start, 1) < LONGEST_S / 4**4
 

@@ -1,4 +1,4 @@
-"""Report the best cause and other, independent findings."""
+"""Ranking of findings: the best cause, and other, independent findings."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def codes(*candidates: Candidate) -> list[str]:
     return [each.rule.code for each in ranked(candidates)]
 
 
-def test_the_highest_confidence_comes_first() -> None:
+def test_the_finding_with_the_highest_confidence_comes_first() -> None:
     assert codes(cause("last", 0.7, 900), cause("first", 0.95, 10)) == ["first", "last"]
 
 
-def test_a_consequence_is_hidden_despite_its_higher_confidence() -> None:
+def test_a_consequence_of_another_cause_is_hidden_despite_its_higher_confidence() -> None:
     assert codes(cause("nfs", 0.7, 5, "fault"), cause("fault", 0.9, 9)) == ["nfs"]
 
 
-def test_an_unlikely_cause_does_not_hide_another() -> None:
+def test_an_unlikely_cause_does_not_hide_its_consequence() -> None:
     assert codes(cause("nfs", 0.4, 5, "fault"), cause("fault", 0.9, 9)) == ["fault"]
 
 
@@ -43,7 +43,7 @@ def test_the_likelier_of_two_mutually_exclusive_causes_remains() -> None:
     assert codes(cause("a", 0.9, 1, "b"), cause("b", 0.9, 2, "a")) == ["a"]
 
 
-def test_a_second_finding_needs_its_own_lines() -> None:
+def test_a_second_finding_needs_evidence_of_its_own() -> None:
     assert codes(cause("a", 0.9, 4), cause("b", 0.8, 4), cause("c", 0.8, 7)) == ["a", "c"]
 
 

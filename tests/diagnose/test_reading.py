@@ -1,4 +1,4 @@
-"""Logs may be colored, compressed, truncated, in any encoding or in folders. No log raises an exception."""
+"""Logs that are colored, compressed, truncated, in any encoding or in folders; none raises an exception."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def evidence(data: bytes) -> tuple[int, str]:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_unicode_logs_are_decoded(encoding: str, end: str) -> None:
+def test_logs_in_unicode_encodings_are_decoded(encoding: str, end: str) -> None:
     text = end.join(["启动 SD.Next", "加载模型", LINE, "按任意键继续"]) + end
     assert evidence(text.encode(encoding)) == (3, LINE)
 
@@ -57,7 +57,7 @@ def test_logs_in_windows_code_pages_are_decoded(page: str, before: str) -> None:
     assert evidence(f"Loading\r\n{line}\r\n".encode(page)) == (2, line)
 
 
-def test_colors_and_nul_bytes_inside_words_are_ignored() -> None:
+def test_color_codes_and_nul_bytes_inside_words_are_ignored() -> None:
     link = "\x1b]8;;http://x\x07device\x1b]8;;\x07"
     coloured = f"Runtime\x1b[31mError: \x1b[1;36mHIP\x1b[0m error: inv\0alid {link} function"
     assert evidence(f"a\nb\n{coloured}\n".encode()) == (3, LINE)
@@ -75,7 +75,7 @@ def test_complete_and_truncated_gzip_files_are_read(kept: float) -> None:
     assert evidence(packed[: int(len(packed) * kept)]) == (1, LINE)
 
 
-def test_a_truncated_last_line_is_read() -> None:
+def test_a_last_line_that_ends_within_a_character_is_read() -> None:
     assert evidence(f"Loading\n{LINE}".encode())[0] == 2
     assert evidence("Загрузка\n".encode("utf-16") + f"{LINE} twice".encode("utf-16-le")[:-1])[0] == 2
 
@@ -85,12 +85,12 @@ def test_a_repeated_line_is_one_finding_with_a_count() -> None:
     assert (finding.evidence[0].line, finding.evidence[0].count) == (1, 10_000)
 
 
-def test_one_line_among_30_000_is_found() -> None:
+def test_an_error_line_among_30_000_lines_is_found() -> None:
     noise = [f"INFO step {n} loss {n * 7919 % 1000 / 1000}" for n in range(30_000)]
     assert evidence("\n".join([*noise[:21_017], LINE, *noise[21_017:]]).encode()) == (21_018, LINE)
 
 
-def test_an_endless_line_is_read_in_parts() -> None:
+def test_an_error_in_a_line_of_6_mb_is_found() -> None:
     number, text = evidence(b"x" * 3_000_000 + b" " + LINE.encode() + b" " + b"y" * 3_000_000)
     assert number == 1
     assert LINE in text
@@ -144,8 +144,8 @@ class Endless(io.RawIOBase):
 @pytest.mark.parametrize(
     "again", [b"\0" * 100_000, b"a" * 100_000, b"line\n" * 20_000], ids=["0", "a", "lines"]
 )
-def test_an_endless_gzip_file_is_truncated(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
-    monkeypatch.setattr(reading, "_MAX_BYTES", 5 << 20)
+def test_reading_an_endless_gzip_file_stops_early(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
+    monkeypatch.setattr(reading, "_MOST_BYTES", 5 << 20)
     left_out: list[LeftOut] = []
     blocks = read_stream(
         io.BufferedReader(Endless(f"{LINE}\n".encode(), again)), left_out=left_out.append, file="a.gz"
@@ -156,7 +156,7 @@ def test_an_endless_gzip_file_is_truncated(monkeypatch: pytest.MonkeyPatch, agai
 
 
 def pieces_of_logs() -> list[str]:
-    """Collect the literals in rules and extractors, and lines that match rules."""
+    """Collect the literals of rules and extractors, and lines that match rules."""
     rules = [text for rule in MATRIX.rule for pattern in rule.pattern for text in pattern.text]
     of_extractors = [text for row in MATRIX.extractor for text in row.text]
     known = [path.read_bytes() for path in sorted(CASES.glob("*/known-*.log"))]
@@ -199,7 +199,7 @@ PIECES = pieces_of_logs()
 
 
 @pytest.mark.slow
-def test_arbitrary_bytes_do_not_raise_exceptions() -> None:
+def test_a_log_of_arbitrary_bytes_raises_no_exception() -> None:
     """Neither scanning nor rendering the findings in either language raises an exception."""
     found: set[str] = set()
 
@@ -234,10 +234,10 @@ def test_arbitrary_bytes_do_not_raise_exceptions() -> None:
     st.integers(64, 300),
 )
 def test_the_result_does_not_depend_on_the_block_size(pieces: list[str], size: int) -> None:
-    """The oracle removes escape sequences and NUL, splits the log into lines and searches each line.
+    """The oracle removes escape sequences and NUL bytes, splits the log into lines and searches each line.
 
-    NUL bytes come in pairs, because a NUL in every second byte would mean UTF-16. The first block
-    reveals the encoding, so it has a minimum size.
+    NUL bytes come in pairs, because every second byte being NUL would mean UTF-16. The first block determines
+    the encoding, so it has a minimum size.
     """
     data = "".join(pieces).encode()
     with pytest.MonkeyPatch.context() as patch:
@@ -259,7 +259,7 @@ def test_the_result_does_not_depend_on_the_block_size(pieces: list[str], size: i
     assert {each.line for each in found} == {line for _, line in expected}
 
 
-def test_nearby_lines_can_be_in_a_different_block() -> None:
+def test_nearby_lines_are_found_across_blocks() -> None:
     first = Block(data=b"far\nnear before\n", first_line=1)
     second = Block(data=b"HIP error\n", first_line=3)
     third = Block(data=b"near after\n", first_line=4)
@@ -268,8 +268,8 @@ def test_nearby_lines_can_be_in_a_different_block() -> None:
     assert b"far" in sighting.around(2)
 
 
-def test_nearby_lines_must_be_in_the_same_file() -> None:
-    """`near` and `not_near` look only at lines in the same log."""
+def test_nearby_lines_in_a_different_file_do_not_count() -> None:
+    """`near` and `not_near` search only the same log."""
     out_of_memory = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
     amd = b"Device: AMD Radeon RX 6750 XT gfx1031\n"
     apart = [Block(data=amd, first_line=1, file="a"), Block(data=out_of_memory, first_line=1, file="b")]

@@ -53,7 +53,7 @@ def test_a_suggested_env_has_torch_only_for_apps_that_need_it() -> None:
     assert suggest_env({**facts, "app": ("blender",)}, MATRIX) == "rocenv create demo --target gfx1100"
 
 
-def test_commands_create_envs_under_the_suggested_name() -> None:
+def test_commands_use_a_single_env_name_that_is_not_in_use() -> None:
     for path in sorted(CASES.glob("*/known-*.log")):
         for finding in diagnose_bytes(path.read_bytes(), MATRIX).findings:
             facts: Facts = {"another": ("spare",)}
@@ -73,7 +73,7 @@ def test_commands_contain_the_gpu_from_the_log() -> None:
 
 
 def test_amds_pytorch_for_windows_comes_before_zluda() -> None:
-    """This applies only to GPUs that AMD's PyTorch supports; HIP SDKs follow, each for its ZLUDA archive."""
+    """Only for GPUs that AMD's PyTorch supports; the HIP SDKs for each ZLUDA archive come next."""
     wheels = [row for row in MATRIX.rocm_wheels if row.platform == "windows" and not row.floating]
     served = {target for row in wheels for target in row.targets}
     assert {"gfx1031", "gfx1201"} < served and "gfx906" not in served
@@ -87,7 +87,7 @@ def test_amds_pytorch_for_windows_comes_before_zluda() -> None:
         assert ("--rocm 6.2" in " ".join(zluda)) == (target in served), "GCN cards need HIP SDK 5.7"
 
 
-def test_a_log_without_a_gpu_lists_the_cards_that_amds_pytorch_supports() -> None:
+def test_the_report_on_a_log_without_a_gpu_lists_the_cards_that_amds_pytorch_supports() -> None:
     (finding,) = diagnose_bytes(SDNEXT.replace(b"['gfx1031']", b"[]"), MATRIX).findings
     told = report(finding, MATRIX, "en")
     assert "supports RX 5000 to RX 9000 cards" in told.steps[0].text
@@ -111,7 +111,7 @@ def test_a_known_combination_is_found_if_the_log_mentions_all_its_parts(
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_without_a_gpu_the_command_has_a_placeholder_for_the_target(language: Language) -> None:
+def test_a_suggested_command_contains_a_placeholder_target_if_no_gpu_is_known(language: Language) -> None:
     log = b"start\nError invalid device function at line 73 in file /home/user/ops.hip\n"
     (finding,) = diagnose_bytes(log, MATRIX).findings
     told = report(finding, MATRIX, language, {"no_gpu": ("yes",)})
@@ -121,14 +121,16 @@ def test_without_a_gpu_the_command_has_a_placeholder_for_the_target(language: La
 
 @pytest.mark.parametrize(("here", "told"), [("gfx1031", 0), ("gfx1032", 1), ("", 1)])
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_commands_for_another_machines_gpu_have_a_note(language: Language, here: str, told: int) -> None:
+def test_a_step_mentions_that_the_log_is_from_a_machine_with_another_gpu(
+    language: Language, here: str, told: int
+) -> None:
     (finding, *_) = diagnose_bytes(SDNEXT, MATRIX).findings
     texts = [step.text for step in report(finding, MATRIX, language, {"here": (here,)}).steps]
     assert sum('`rocenv explain "RX 6600"`' in text and "gfx1031" in text for text in texts) == told
 
 
-def test_a_log_with_an_integrated_gpu_and_a_card_is_explained_for_both() -> None:
-    """The log shows that the small GPU failed and that there is a card, but not which the program used."""
+def test_a_log_of_an_integrated_gpu_mentions_the_card_without_blaming_it() -> None:
+    """The log shows that the integrated GPU failed and that there is a card, but not which one is in use."""
     log = CASES / "igpu-selected-instead-of-dgpu" / "known-laptop-tensile-gfx1035.log"
     (finding,) = diagnose_bytes(log.read_bytes(), MATRIX).findings
     assert finding.confidence < 0.9
@@ -142,7 +144,7 @@ def test_a_log_with_an_integrated_gpu_and_a_card_is_explained_for_both() -> None
     assert "If the machine also has a discrete GPU" in report(finding, MATRIX, "en").cause
 
 
-def test_advice_names_the_folder_for_commands() -> None:
+def test_advice_for_an_app_folder_says_in_which_folder_to_run_the_commands() -> None:
     (finding, *_) = diagnose_bytes(SDNEXT, MATRIX).findings
     told = {each: step.text for step in report(finding, MATRIX, "en").steps for each in step.commands}
     assert told["rmdir /s /q .zluda"].endswith("Run this in the app's folder:")

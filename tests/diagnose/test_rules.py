@@ -1,4 +1,4 @@
-"""Test each rule with logs that it must recognize and with lookalikes: `tests/cases/diagnose/CODE/*.log`."""
+"""Each rule, with logs that it must recognize and with lookalikes: `tests/cases/diagnose/CODE/*.log`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found(path: Path) -> list[str]:
     [path for path in LOGS if path.name.startswith("known-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_a_known_log_is_recognized(path: Path) -> None:
+def test_a_rule_recognizes_its_logs(path: Path) -> None:
     assert found(path)[:1] == [path.parent.name]
 
 
@@ -32,7 +32,7 @@ def test_a_known_log_is_recognized(path: Path) -> None:
     [path for path in LOGS if path.name.startswith("alike-")],
     ids=lambda p: f"{p.parent.name}-{p.stem}",
 )
-def test_a_lookalike_is_not_recognized(path: Path) -> None:
+def test_a_rule_does_not_recognize_lookalike_logs(path: Path) -> None:
     assert path.parent.name not in found(path)
 
 
@@ -46,7 +46,7 @@ def test_two_independent_causes_are_both_found(path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(rule.code for rule in MATRIX.rule))
-def test_each_rule_has_logs(code: str) -> None:
+def test_each_rule_has_logs_and_lookalikes(code: str) -> None:
     names = [path.name.partition("-")[0] for path in LOGS if path.parent.name == code]
     assert names.count("known") >= 1
     assert names.count("alike") >= 1

@@ -1,4 +1,4 @@
-"""Each reason applies to a log, and the message of each rule is complete in both languages."""
+"""Texts of rules: every reason applies to some log, and every message is complete in both languages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ RULES = {rule.code: rule for rule in MATRIX.rule}
 REASONS = [(rule.code, index) for rule in MATRIX.rule for index in range(len(rule.why))]
 CHINESE = r"[\u3400-\u9fff]"
 
-# Reasons that no log in `tests/cases/diagnose` triggers: code, facts that select the reason, and its index.
+# Reasons that do not apply to any log in `tests/cases/diagnose`: code, facts that select the reason, its
+# index.
 KNOWN: list[tuple[str, dict[str, str], int]] = [
     ("apu-memory-not-exposed", {"platform": "linux", "gfx": "gfx1151"}, 2),
     ("comgr-version-clash", {"option": "spp-all-backedges"}, 0),
@@ -110,7 +111,9 @@ def texts(rule: Rule) -> Iterator[Text]:
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("code", sorted(RULES))
 @pytest.mark.parametrize("typical", [{}, TYPICAL], ids=["with fallbacks", "filled"])
-def test_each_text_is_complete(code: str, language: Language, typical: dict[str, str]) -> None:
+def test_each_text_is_complete_in_both_languages(
+    code: str, language: Language, typical: dict[str, str]
+) -> None:
     for text in texts(RULES[code]):
         needed = re.findall(r"\{(\w+)\}", getattr(text, language))
         told = filled(text, {**dict.fromkeys(needed, "x"), **typical}, language)

@@ -1,4 +1,4 @@
-"""Use untrusted values from logs in messages and commands."""
+"""Untrusted values from logs in messages and commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def both(text: str) -> Text:
         ("{gfx} and {gpu|that}", "gfx1031 and that"),
     ],
 )
-def test_placeholders_are_filled_or_the_text_is_omitted(text: str, expected: str | None) -> None:
+def test_placeholders_are_filled_or_use_their_fallback(text: str, expected: str | None) -> None:
     assert filled(both(text), {"gfx": "gfx1031"}, "en") == expected
 
 
@@ -34,7 +34,7 @@ def test_each_language_has_its_own_text() -> None:
 @pytest.mark.parametrize(
     "value", ["x; rm -rf ~", "$(id)", "`id`", "a b", "x' y", 'x"y', "a\nb", "%PATH%", "x&y", "a|b"]
 )
-def test_commands_contain_only_plain_words(value: str) -> None:
+def test_a_command_with_an_unsafe_value_is_omitted(value: str) -> None:
     rows = [Remedy(text=both("do it with {thing}"), commands=("run {thing}", "run plainly"))]
     (step,) = steps(rows, {}, {"thing": value}, "en")
     assert (step.text, step.commands) == (f"do it with {value}", ("run plainly",))

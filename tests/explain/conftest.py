@@ -1,4 +1,4 @@
-"""Fixtures: the shipped matrix, and `explain` pages as text."""
+"""The shipped matrix, and `explain` pages as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def answer(request: Request) -> Found:
 
 @pytest.fixture(autouse=True)
 def resolved_once(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cache resolver results for the full matrix, because pages repeat requests."""
+    """Cache resolver results for the full matrix, because pages repeat the same requests."""
 
     def find(asked: Matrix, request: Request) -> Found:
         return answer(request) if asked is matrix else find_sets(asked, request)
@@ -42,7 +42,7 @@ def resolved_once(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def read(matrix: Matrix) -> Callable[[str], str]:
-    """Return what `rocenv explain THING --full` prints, with single spaces."""
+    """A function that returns the output of `rocenv explain THING --full` with single spaces."""
 
     def text(thing: str) -> str:
         return " ".join(" ".join(rendered(explain(thing, matrix), width=100)).split())

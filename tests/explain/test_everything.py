@@ -1,4 +1,4 @@
-"""Every subject has a readable page with sources."""
+"""The `explain` pages of all subjects: readable, and with sources."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_every_statement_about_a_target_has_a_source() -> None:
     assert without == []
 
 
-def test_no_page_has_a_code_as_its_title() -> None:
+def test_no_pages_title_is_a_code() -> None:
     for name in KINDS["topic"].names(MATRIX):
         title = explain(name, MATRIX).title
         assert title and not title.endswith(f" {name}"), name
@@ -88,7 +88,7 @@ def commands(page: Explanation) -> set[str]:
     return {step.command for step in page.steps}
 
 
-def test_the_commands_for_a_cause_are_below_their_advice() -> None:
+def test_commands_for_a_cause_are_below_the_advice_that_they_implement() -> None:
     page = explain("vram-oom", MATRIX)
     for lines in (rendered(page, width=80), shortened(page, width=80, command="more")):
         place = lines.index("      rocenv mem")
@@ -96,7 +96,7 @@ def test_the_commands_for_a_cause_are_below_their_advice() -> None:
     assert {"label": None, "command": "rocenv mem", "gives": ""} in explanation_json(page)["commands"]
 
 
-def test_a_short_page_without_omissions_refers_to_its_sources() -> None:
+def test_a_short_page_that_omits_nothing_refers_to_its_sources() -> None:
     line = Line(text="x", rows=(MATRIX.targets["gfx1031"],))
     page = Explanation(thing="x", kind="topic", title="X", answer=(line,))
     assert shortened(page, width=80, command="more") == ["X", "x", "Sources: `more`"]
@@ -112,7 +112,7 @@ def test_every_source_is_numbered_and_listed() -> None:
 
 
 @pytest.mark.slow
-def test_pages_do_not_depend_on_row_order() -> None:
+def test_pages_do_not_depend_on_the_order_of_rows() -> None:
     tables: dict[str, Any] = {name: getattr(MATRIX, name) for name in MATRIX.__dataclass_fields__}
     rows: dict[str, Any] = {name: value[::-1] for name, value in tables.items()}
     turned = replace(MATRIX, **rows)
@@ -132,7 +132,7 @@ def test_pages_do_not_depend_on_row_order() -> None:
         assert one.steps == other.steps
 
 
-def test_without_data_nothing_is_supported() -> None:
+def test_without_data_on_releases_a_cards_page_says_no() -> None:
     bare = replace(MATRIX, target=(MATRIX.targets["gfx1031"],))
     for table in (
         "support",

@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass
 class Cluster:
-    """A running Slurm; `lab` is its folder, and each node's variables are in `lab/nodes`."""
+    """A running Slurm; `lab` is its folder, and `lab/nodes` contains each node's variables."""
 
     lab: Path
     world: Mini
@@ -81,13 +81,13 @@ class Cluster:
         return thread
 
     def set_node(self, name: str, **changes: str) -> None:
-        """Change what differs on a node: its machine, its GPU, its disk."""
+        """Set the variables that make a node different: its machine, GPU or disk."""
         values = {name: value for name, value in self.world.env.items() if name not in ("PATH", "HOME")}
         lines = [f"{key}={value}\n" for key, value in (values | changes).items()]
         (self.lab / "nodes" / name).write_text("".join(lines))
 
     def sinfo(self) -> dict[str, tuple[str, str]]:
-        """Return the state and the reason of each node, as Slurm shows them."""
+        """Return each node's state and drain reason, as Slurm shows them."""
         argv = ["sinfo", "-h", "-N", "-o", "%N|%T|%19E"]
         lines = subprocess.run(
             argv, env=self.env, capture_output=True, text=True, check=True
@@ -104,7 +104,7 @@ class Cluster:
         self.wait_idle(*NODES)
 
     def wait_idle(self, *nodes: str) -> None:
-        """Wait until Slurm can use these nodes; after RESUME, it first asks whether they respond."""
+        """Wait until Slurm can use these nodes; after RESUME, it first pings them."""
         for _ in range(300):
             states = self.sinfo()
             if all(states[node][0] == "idle" for node in nodes):
@@ -115,7 +115,7 @@ class Cluster:
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Start Slurm; it ends with this process, the first one of its PID namespace."""
+    """Start Slurm; it ends with this process, which is the first one in its PID namespace."""
     if os.getpid() != 1:
         pytest.skip("runs in scripts/fleet-lane")
     root, lab = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("lab")
@@ -132,6 +132,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(running: Cluster) -> Cluster:
-    """The cluster, with healthy and idle nodes."""
+    """The cluster with all nodes healthy and idle."""
     running.reset()
     return running

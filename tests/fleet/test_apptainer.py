@@ -1,4 +1,4 @@
-"""The fleet lane's real Apptainer builds and runs an exported env as an ordinary user."""
+"""Exported envs, built into images and run by the fleet lane's real Apptainer as an ordinary user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 ROOT = REPOSITORY / "build" / "fleet-lane" / "apptainer"
-# Builds an image as an ordinary user, and with a local base.
+# Builds an image as an ordinary user and from a local base image.
 _AS_USER = """#!/bin/bash
 sed -e 's/^Bootstrap: .*/Bootstrap: localimage/' -e 's|^From: .*|From: {base}|' \\
     "${{@: -1}}" >{folder}/local.def
@@ -49,7 +49,7 @@ def world() -> Iterator[Mini]:
 
 
 def _base(folder: Path) -> None:
-    """Create a minimal image of this machine's programs, because usual base images are remote."""
+    """Create a minimal base image from this machine's programs, because the usual ones must be downloaded."""
     for name in PROGRAMS:
         program = shutil.which(name, path="/usr/bin:/bin")
         assert program
@@ -88,13 +88,13 @@ def test_an_ordinary_user_builds_an_image_and_runs_programs_in_its_env(world: Mi
     export = ("export", "demo", "--to", "apptainer", "--at", str(prefix), "-o", image)
     done = world.run(*export, timeout_s=300, PATH=f"{program.parent}:{os.environ['PATH']}")
     assert done.returncode == 0, done.stderr
-    # `cat` starts through the env's own loader, and reads one of its files.
+    # `cat` is started by the env's own loader and reads one of the env's files.
     assert "hipconfig of the env" in user(
         "apptainer", "-q", "run", image, "cat", f"{prefix}/rocm/usr/bin/hipconfig"
     )
     assert user("apptainer", "-q", "exec", image, "sh", "-c", f"echo {prefix}/c* {prefix}/l*") == (
         f"{prefix}/c* {prefix}/l*\n"
-    ), "caches and logs are the builder's"
+    ), "caches and logs belong to the user who builds the image"
     printed = user("apptainer", "-q", "exec", "--cleanenv", image, "env")
     loaded = dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
     record = Prefix(prefix).record()

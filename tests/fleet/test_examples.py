@@ -1,4 +1,4 @@
-"""The examples of docs/fleet.md, as they are, on a real Slurm."""
+"""The examples in docs/fleet.md, unmodified, on a real Slurm."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def settings(cluster: Cluster, *lines: str) -> Iterator[None]:
 
 
 def wait_for(cluster: Cluster, node: str, state: str) -> str:
-    """Wait until a node has a state, and return its reason."""
+    """Wait until a node has a state; return its drain reason."""
     for _ in range(150):
         found = cluster.sinfo()[node]
         if found[0] == state:
@@ -40,7 +40,7 @@ def wait_for(cluster: Cluster, node: str, state: str) -> str:
     raise AssertionError(cluster.sinfo())
 
 
-def test_the_prolog_keeps_jobs_from_a_broken_node(cluster: Cluster) -> None:
+def test_the_prolog_keeps_jobs_off_a_broken_node(cluster: Cluster) -> None:
     cluster.set_node("n3", ROCENV_STANDIN_FAIL="load.hip=segv")
     with settings(cluster, f"Prolog={EXAMPLES / 'prolog.sh'}"):
         cluster.wait_idle("n2", "n3")
@@ -48,12 +48,12 @@ def test_the_prolog_keeps_jobs_from_a_broken_node(cluster: Cluster) -> None:
         assert (done.returncode, done.stdout) == (0, "the job runs\n")
         job = cluster.run("sbatch", "--parsable", "-w", "n3", "--wrap", "echo it runs").stdout.strip()
         assert wait_for(cluster, "n3", "drained") == "rocenv:load died"
-        assert "PENDING" in cluster.run("squeue", "-h", "-o", "%i %T").stdout, "Slurm requeues it"
+        assert "PENDING" in cluster.run("squeue", "-h", "-o", "%i %T").stdout, "Slurm requeues the job"
         cluster.run("scontrol", "update", f"JobId={job}", "Comment=seen")
         cluster.run("scancel", job)
 
 
-def test_the_health_check_drains_idle_nodes_and_keeps_other_reasons(cluster: Cluster) -> None:
+def test_the_health_check_drains_idle_nodes_and_keeps_reasons_from_admins(cluster: Cluster) -> None:
     cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=maintenance")
     for node in ("n1", "n5"):
         cluster.set_node(node, ROCENV_STANDIN_DEVICES="0")
@@ -66,7 +66,7 @@ def test_the_health_check_drains_idle_nodes_and_keeps_other_reasons(cluster: Clu
     assert [node for node, (state, _) in states.items() if state.startswith("drain")] == ["n1", "n5"]
 
 
-def test_the_batch_script_reports_on_its_nodes(cluster: Cluster) -> None:
+def test_the_batch_script_reports_on_the_nodes_of_its_job(cluster: Cluster) -> None:
     cluster.set_node("n4", ROCENV_STANDIN_FAIL="sgemm=nan")
     cluster.set_node("n5", ROCENV_STANDIN_FAIL="malloc=hang")
     crash = cluster.after_start("check-nodes", "scontrol update NodeName=n5 State=DOWN Reason=crash")
@@ -81,7 +81,7 @@ def test_the_batch_script_reports_on_its_nodes(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("name", ["prolog.sh", "health-check.sh", "verify.sbatch"])
-def test_the_documentation_shows_each_example(name: str) -> None:
+def test_the_documentation_contains_each_example(name: str) -> None:
     text = (REPOSITORY / "docs" / "fleet.md").read_text()
     assert f"examples/{name}" in text
     assert (EXAMPLES / name).stat().st_mode & 0o111

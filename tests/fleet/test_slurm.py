@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def machine(cluster: Cluster, folder: Path, dkms: str = "6.8.5", gpus: int = 1) -> dict[str, str]:
-    """Return the variables of a node with another driver or number of GPUs."""
+    """Return the variables of a node with this driver and number of GPUs."""
     shutil.copytree(cluster.world.sysroot, folder, ignore=shutil.ignore_patterns("sys", "dev"))
     found = Root(folder).kernel(dkms=dkms).cpu()
     for number in range(1, gpus + 1):
@@ -31,7 +31,7 @@ def reasons(found: dict[str, list[dict[str, str]]]) -> dict[str, str]:
     return {each["node"]: each["reason"] for each in found["findings"] if each["reason"]}
 
 
-def test_six_healthy_nodes_in_one_step(cluster: Cluster, tmp_path: Path) -> None:
+def test_one_job_step_checks_six_healthy_nodes(cluster: Cluster, tmp_path: Path) -> None:
     done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "all")
     assert done.returncode == 0, done.stdout + done.stderr
     (_, row) = done.stdout.splitlines()
@@ -40,7 +40,9 @@ def test_six_healthy_nodes_in_one_step(cluster: Cluster, tmp_path: Path) -> None
     jobs = cluster.run("scontrol", "show", "jobs", "--oneliner").stdout.splitlines()
     assert len([line for line in jobs if "JobName=rocenv-verify" in line]) == 1
     for node in NODES:
-        assert (cluster.lab / "nodes" / f"{node}.devices").read_text().strip() == "0", "the step gets the GPU"
+        assert (cluster.lab / "nodes" / f"{node}.devices").read_text().strip() == "0", (
+            "the job step has the GPU"
+        )
 
     def timed(*argv: str) -> float:
         start = time.monotonic()
@@ -65,7 +67,7 @@ def test_six_healthy_nodes_in_one_step(cluster: Cluster, tmp_path: Path) -> None
     assert ours <= 1.2 * reference + 0.1, f"{ours:.2f} s, but srun alone takes {reference:.2f} s"
 
 
-def test_broken_nodes_are_found_and_the_others_answer(cluster: Cluster, tmp_path: Path) -> None:
+def test_broken_nodes_are_found_and_the_others_report_their_results(cluster: Cluster, tmp_path: Path) -> None:
     cluster.set_node("n2", **machine(cluster, tmp_path / "n2", dkms="6.3.6"))
     cluster.set_node("n3", ROCENV_STANDIN_FAIL="load.hip=segv")
     cluster.set_node("n4", ROCENV_STANDIN_FAIL="malloc=hang")
@@ -75,7 +77,7 @@ def test_broken_nodes_are_found_and_the_others_answer(cluster: Cluster, tmp_path
     subprocess.run(["mount", "--bind", full, f"{ROOT}/host{full}"], check=True)
     cluster.set_node("n5", TMPDIR=str(full))
     stopped = int((ROOT / "run/slurmd.n6.pid").read_text())
-    os.kill(stopped, signal.SIGSTOP)  # Slurm still believes that the node is idle
+    os.kill(stopped, signal.SIGSTOP)  # Slurm still considers the node idle
     try:
         start = time.monotonic()
         done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "all", "--timeout", "20")
@@ -116,7 +118,9 @@ def test_drain_and_resume_touch_only_nodes_that_rocenv_drained(cluster: Cluster)
     cluster.run("scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=new power supply")
     for node in ("n3", "n4"):
         cluster.set_node(node)  # repaired
-    assert cluster.verify("--nodes", "n3", "--level", "quick")[1]["commands"] == [], "it does not compile"
+    assert cluster.verify("--nodes", "n3", "--level", "quick")[1]["commands"] == [], (
+        "the quick level does not compile anything"
+    )
     code, found = cluster.verify("--nodes", "n[1-4]")
     assert (code, found["commands"]) == (0, ["scontrol update NodeName=n3 State=RESUME"])
     code, found = cluster.verify("--nodes", "n[1-4]", "--drain")
@@ -126,10 +130,10 @@ def test_drain_and_resume_touch_only_nodes_that_rocenv_drained(cluster: Cluster)
     assert (states["n1"], states["n4"]) == (admin, ("drained", "new power supply"))
     assert "drained" not in json.loads((cluster.world.home / "fleet.json").read_text())
     cluster.run("scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=rocenv:no GPU")
-    assert cluster.verify("--nodes", "n4", "--drain")[1]["commands"] == [], "an admin gave that reason"
+    assert cluster.verify("--nodes", "n4", "--drain")[1]["commands"] == [], "an admin set that reason"
 
 
-def test_an_admin_who_drains_a_node_during_the_check_keeps_the_reason(cluster: Cluster) -> None:
+def test_the_reason_of_an_admin_who_drains_a_node_during_the_check_is_kept(cluster: Cluster) -> None:
     cluster.set_node("n2", ROCENV_STANDIN_FAIL="malloc=hang")
     cluster.set_node("n3", ROCENV_STANDIN_FAIL="malloc=hang")
     drain = "scontrol update NodeName=n2 State=DRAIN Reason='new fan'"
@@ -142,7 +146,7 @@ def test_an_admin_who_drains_a_node_during_the_check_keeps_the_reason(cluster: C
     assert json.loads((cluster.world.home / "fleet.json").read_text())["drained"].keys() == {"n3"}
 
 
-def test_a_node_that_fails_during_the_check_costs_no_other_answer(cluster: Cluster) -> None:
+def test_a_node_that_fails_during_the_check_does_not_affect_the_results_of_others(cluster: Cluster) -> None:
     for node in ("n2", "n6"):
         cluster.set_node(node, ROCENV_STANDIN_FAIL="malloc=hang")
     failure = cluster.after_start("rocenv-verify", "scontrol update NodeName=n6 State=DOWN Reason=crash")
@@ -152,7 +156,7 @@ def test_a_node_that_fails_during_the_check_costs_no_other_answer(cluster: Clust
     assert len(found["nodes"]) == 5
 
 
-def test_a_cancelled_check_drains_nobody(cluster: Cluster) -> None:
+def test_a_canceled_check_drains_no_nodes(cluster: Cluster) -> None:
     cluster.set_node("n2", ROCENV_STANDIN_FAIL="malloc=hang")
     cancelling = cluster.after_start("rocenv-verify", "scancel --name=rocenv-verify")
     done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "all", "--drain", "--timeout", "30")
@@ -161,7 +165,7 @@ def test_a_cancelled_check_drains_nobody(cluster: Cluster) -> None:
     assert not [state for state, _ in cluster.sinfo().values() if state.startswith("drain")]
 
 
-def test_a_node_that_lost_a_gpu_is_remembered(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_node_that_lost_a_gpu_since_the_last_check_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     cluster.set_node("n2", **machine(cluster, tmp_path / "two", gpus=2))
     assert cluster.verify("--slurm", "all")[0] == 0
     cluster.set_node("n2")
@@ -170,7 +174,7 @@ def test_a_node_that_lost_a_gpu_is_remembered(cluster: Cluster, tmp_path: Path) 
     assert found["findings"][0]["detail"] == "it has 1 GPU but had 2"
 
 
-def test_clush_reaches_nodes_without_slurm(cluster: Cluster) -> None:
+def test_nodes_are_checked_through_clush_without_slurm(cluster: Cluster) -> None:
     (cluster.lab / "nodes" / "n5.unreachable").touch()
     done = cluster.rocenv("fleet", "verify", "demo", "--nodes", "n[4-6]", "--level", "quick")
     assert done.returncode == 1
@@ -182,7 +186,7 @@ def test_clush_reaches_nodes_without_slurm(cluster: Cluster) -> None:
     assert "No route to host" in done.stderr
 
 
-def test_busy_nodes_are_left_alone(cluster: Cluster) -> None:
+def test_busy_nodes_are_not_checked(cluster: Cluster) -> None:
     with subprocess.Popen(["srun", "-w", "n2", "--exclusive", "sleep", "60"], env=cluster.env) as job:
         cluster.run("bash", "-c", "until [ $(sinfo -hN -t alloc -o %N | wc -l) = 1 ]; do sleep .1; done")
         code, found = cluster.verify("--slurm", "all", "--level", "quick")
@@ -191,7 +195,7 @@ def test_busy_nodes_are_left_alone(cluster: Cluster) -> None:
     assert [(each["node"], each["code"]) for each in found["findings"]] == [("n2", "busy")]
 
 
-def test_wrong_names_never_reach_slurm(cluster: Cluster) -> None:
+def test_invalid_node_names_are_not_passed_to_slurm(cluster: Cluster) -> None:
     for words in (
         ["--slurm", "all --help"],
         ["--slurm", "-h"],
@@ -206,7 +210,7 @@ def test_wrong_names_never_reach_slurm(cluster: Cluster) -> None:
     assert (done.returncode, "`sinfo` is not on PATH" in done.stderr) == (1, True)
 
 
-def test_a_check_that_works_nowhere_drains_nobody(cluster: Cluster) -> None:
+def test_a_check_that_fails_to_start_on_every_node_drains_none(cluster: Cluster) -> None:
     words = ("fleet", "verify", "demo", "--slurm", "all", "--drain", "--level", "quick")
     done = cluster.rocenv(*words, SLURM_RESERVATION="nothing")
     assert (done.returncode, "srun could not start the check" in done.stderr) == (1, True)

@@ -1,4 +1,4 @@
-"""Run the targets with atheris, several at a time; `scripts/fuzz` installs what this needs."""
+"""Run the targets with atheris, several at a time; `scripts/fuzz` installs the dependencies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FOUND = Path(__file__).parents[2] / "build" / "fuzz"
-INSTRUMENTED = ["rocenv", "py7zr", "elftools"]  # pefile would run ten times slower
+INSTRUMENTED = ["rocenv", "py7zr", "elftools"]  # not pefile, which would be ten times slower
 SECONDS = 60
 MOST_SECONDS = 10  # per input
 LAST_LINES = 40
@@ -39,7 +39,7 @@ def fuzz(name: str, limit: list[str]) -> None:
     from tests.fuzz.reading import read
 
     folder = FOUND / name
-    # Parsers that try to start a program fail.
+    # A parser must not start programs, so none can be found.
     os.environ["PATH"] = str(folder)
     options = [
         *(str(folder / "corpus"), *limit, f"-artifact_prefix={folder}/"),
@@ -102,7 +102,7 @@ def require_known(names: list[str], parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> int:
-    """Run the named targets, or all; exit with 1 if any of them fails."""
+    """Run the named targets, or all of them; exit with 1 if any fails."""
     parser = argparse.ArgumentParser(
         prog="scripts/fuzz", description="Feed broken input to every parser of untrusted input."
     )

@@ -13,7 +13,7 @@ MOST_MB = 300  # per input; small inputs need no more than a few dozen MB
 
 
 class TooMuch(Exception):
-    """An input took too much memory."""
+    """Raised for an input that takes too much memory."""
 
 
 def read(name: str, data: bytes) -> str:

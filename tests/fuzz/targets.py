@@ -1,7 +1,7 @@
 """Parsers of untrusted input, each as a function that takes bytes, with seeds.
 
-A target must raise nothing but RocenvError. Seeds come from other tests' builders; targets must accept all of
-them, so that mutations get past the first checks.
+A target may raise only RocenvError. The seeds come from the builders of other tests; targets must accept all
+of them, so that mutations get past the first checks.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Target:
     Attributes:
         run: Parses the bytes. The folder is empty when each run starts.
         seeds: Valid inputs.
-        short_runs: How many inputs `scripts/test` runs; lower for slow parsers.
+        short_runs: The number of inputs that `scripts/test` runs; lower for slow parsers.
     """
 
     run: Callable[[bytes, Path], object]
@@ -137,7 +137,7 @@ def read_archive(data: bytes, folder: Path) -> None:
 
 
 def read_7z(data: bytes, folder: Path) -> None:
-    """Fix the checksums first, so that mutations reach the data that they protect."""
+    """Parse an archive after fixing its checksums, so that mutations get past them."""
     if len(data) >= 32 and int.from_bytes(data[12:20], "little") <= len(data):
         data = with_header_sums(data)
     read_archive(data, folder)
@@ -269,7 +269,7 @@ def gguf_seeds() -> list[bytes]:
         small.keys.add_token_list(["a", "b"])
         small.keys.add_block_count(1)
         small.tensor("output_norm.weight", (32,)).close()
-        # The weights are holes in the file: missing data counts, but is not an error.
+        # A header without the weights suffices, because missing tensor data is counted but is not an error.
         header = llama(Path(folder, "llama.gguf"), layers=1, embedding=64, heads=2, kv_heads=1).read_bytes()
         return [small.path.read_bytes(), header[:8192], zipped({"model.gguf": small.path.read_bytes()}, 0)]
 

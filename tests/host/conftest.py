@@ -1,4 +1,4 @@
-"""An empty machine, a matrix with a few rows, and detection that uses both."""
+"""An empty machine, a matrix with a few rows, and detection on both."""
 
 from __future__ import annotations
 
@@ -137,5 +137,5 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
 
 @pytest.fixture
 def look() -> Callable[[], Host]:
-    """Run detection with the small matrix."""
+    """A function that runs detection with the small matrix."""
     return lambda: detect(MATRIX)

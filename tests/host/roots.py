@@ -41,7 +41,7 @@ class Root:
         return self
 
     def cpu(self, number: int = 0) -> Root:
-        """Add a processor's node."""
+        """Add a KFD node for a processor."""
         return self.node(number, cpu_cores_count=16, simd_count=0, gpu_id=0, heap=0, memory=64 * GIB)
 
     def node(
@@ -119,7 +119,7 @@ class Root:
         return self
 
     def wsl(self, *adapters: dict[str, Any], answer: str = "") -> Root:
-        """Turn it into WSL; Windows reports these display adapters, or the text `answer`."""
+        """Turn the machine into WSL; Windows returns these display adapters or the text `answer`."""
         self.put("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2 (root@x) #1 SMP\n")
         self.put("dev/dxg", "")
         if adapters or answer:
@@ -127,7 +127,7 @@ class Root:
         return self
 
     def windows(self, *devices: dict[str, Any], said: str = "", controllers: Any = None) -> Root:
-        """Turn it into Windows, with this `hipInfo` output and these display adapters."""
+        """Turn the machine into Windows, with this `hipInfo` output and these display adapters."""
         text = said
         for number, device in enumerate(devices):
             text += "-" * 80 + f"\ndevice#                           {number}\n"

@@ -1,4 +1,4 @@
-"""Defender's log in a snapshot from a different machine."""
+"""Defender's log in a snapshot of another machine."""
 
 from __future__ import annotations
 

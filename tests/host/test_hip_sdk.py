@@ -1,4 +1,4 @@
-"""Identify an installed SDK by its files."""
+"""Identification of installed HIP SDKs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sdk(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_an_sdk_is_identified_by_its_files_not_its_folder(tmp_path: Path, matrix: Matrix) -> None:
+def test_an_sdk_is_identified_by_its_files_not_by_its_folder_name(tmp_path: Path, matrix: Matrix) -> None:
     found = examine(sdk(tmp_path / "6.2", "HIPRTC0507.dll", *LIBRARIES), "x", matrix)
     assert found.row is not None
     assert (found.row.version, found.why_not) == ("5.7.1", "")

@@ -1,4 +1,4 @@
-"""GPUs in Linux machines, each with a detail that would mislead a simple check."""
+"""GPUs in Linux machines, each with a detail that would mislead simple detection code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def targets(host: Host) -> list[str]:
     ("version", "name"),
     [(90010, "gfx90a"), (90012, "gfx90c"), (100306, "gfx1036"), (110003, "gfx1103"), (120500, "gfx1250")],
 )
-def test_kernel_numbers(version: int, name: str) -> None:
+def test_kernel_version_numbers_are_converted_to_target_names(version: int, name: str) -> None:
     assert target_name(version) == name
 
 
@@ -45,7 +45,7 @@ def test_features_are_split_from_the_target() -> None:
     assert split_target(" gfx1100 ") == ("gfx1100", "")
 
 
-def test_targets_are_compared_by_number() -> None:
+def test_targets_are_sorted_by_number() -> None:
     names = ["gfx1030", "gfx90a", "gfx1201", "gfx803", "gfx942", "gfx1100", "gfx90c"]
     newer_last = ["gfx803", "gfx90a", "gfx90c", "gfx942", "gfx1030", "gfx1100", "gfx1201"]
     assert sorted(names, key=target_age) == newer_last
@@ -72,13 +72,13 @@ def test_an_env_for_several_targets_sees_only_their_cards(root: Root, look: Look
     assert targets(host) == ["gfx1036", "gfx1100", "gfx1030", "gfx1201"]
     assert host.visible_devices("gfx1201", "gfx1100") == "3,1", "in the order of the targets"
     assert host.visible_devices("gfx1100", "gfx1201") == "1,3"
-    assert host.visible_devices("gfx1036", "gfx1100") == "0,1", "the iGPU is one of them"
+    assert host.visible_devices("gfx1036", "gfx1100") == "0,1", "the iGPU has one of the targets"
     assert host.visible_devices("gfx1100", "gfx906") == "1", "missing targets are skipped"
     assert host.visible_devices("gfx906", "gfx908") == ""
     assert host.visible_devices("gfx1100") == "1,2,3", "other cards come after the requested one"
 
 
-def test_system_memory_is_not_counted_as_an_igpus_own(root: Root, look: Look) -> None:
+def test_system_memory_does_not_count_as_an_igpus_vram(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RAPHAEL, 100306, memory=16 * GIB, gtt=16 * GIB)
     root.put("sys/bus/pci/devices/0000:01:00.0/mem_info_vram_total", str(GIB // 2))
     gpu = look().gpus[0]
@@ -176,7 +176,7 @@ def test_only_gpu_pci_classes_are_listed(root: Root, look: Look) -> None:
     assert targets(look()) == ["gfx942"]
 
 
-def test_an_igpu_is_used_if_the_card_cannot_compute(root: Root, look: Look) -> None:
+def test_an_igpu_is_used_if_the_card_does_not_support_compute(root: Root, look: Look) -> None:
     root.kernel().cpu().gpu(1, RAPHAEL, 100306).card("0000:08:00.0", RX_580)
     host = look()
     assert (targets(host), host.selected) == (["gfx1036", "gfx803"], 0)
@@ -184,7 +184,7 @@ def test_an_igpu_is_used_if_the_card_cannot_compute(root: Root, look: Look) -> N
     assert host.visible_devices() == "", "an iGPU that is used must not be hidden"
 
 
-def test_a_node_that_failed_to_initialise_is_unusable(root: Root, look: Look) -> None:
+def test_a_gpu_whose_node_failed_to_initialize_is_unusable(root: Root, look: Look) -> None:
     root.kernel().cpu().node(1, gpu_id=0, simd_count=0, vendor_id=0x1002, device_id=RX_6800)
     root.gpu(2, RX_7900, 110000)
     host = look()
@@ -194,7 +194,7 @@ def test_a_node_that_failed_to_initialise_is_unusable(root: Root, look: Look) ->
     ]
 
 
-def test_an_old_apu_has_one_node_for_cpu_and_gpu(root: Root, look: Look) -> None:
+def test_an_old_apu_with_one_node_for_cpu_and_gpu_is_detected(root: Root, look: Look) -> None:
     root.kernel("5.4.0").node(
         0, cpu_cores_count=4, simd_count=32, simd_per_cu=4, vendor_id=0x1002, device_id=0x9874
     )
@@ -243,7 +243,7 @@ def test_cards_are_ranked_by_support_then_memory_then_age(root: Root, look: Look
     assert look().why == "GPU 3 (gfx1201) is the first of several similar GPUs"
 
 
-def test_no_gpu(root: Root, look: Look) -> None:
+def test_a_machine_without_an_amd_gpu_says_which_gpus_it_has(root: Root, look: Look) -> None:
     assert (look().gpus, look().why) == ((), "this machine has no AMD GPU")
     root.card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia").card("0000:00:02.0", 1, vendor=0x8086)
     assert (look().gpus, look().selected, look().why) == (
@@ -253,7 +253,7 @@ def test_no_gpu(root: Root, look: Look) -> None:
     )
 
 
-def test_the_driver(root: Root, look: Look) -> None:
+def test_the_kernel_and_driver_versions_are_detected(root: Root, look: Look) -> None:
     root.kernel("6.8.0-45-generic", dkms="6.10.5")
     driver = look().driver
     assert (driver.kernel, driver.amdgpu, driver.loaded) == ("6.8.0-45-generic", "6.10.5", True)
@@ -264,12 +264,14 @@ def test_a_container_without_the_devices_is_explained(root: Root, look: Look) ->
     (root.path / "dev/kfd").unlink()
     host = look()
     assert [gpu.state for gpu in host.gpus] == ["barred", "barred"]
-    assert (host.selected, host.visible_devices()) == (1, "1"), "as if access had been granted"
+    assert (host.selected, host.visible_devices()) == (1, "1"), (
+        "the GPUs are listed as if access had been granted"
+    )
     assert "`/dev/kfd` does not exist" in host.why
     assert "--device /dev/kfd --device /dev/dri" in host.remedies[0]
 
 
-def test_a_container_can_have_only_one_of_two_gpus(root: Root, look: Look) -> None:
+def test_a_container_with_only_one_of_two_gpus_is_detected(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_7900, 110000).gpu(2, RX_6800, 100300)
     (root.path / "dev/dri/renderD128").unlink()
     host = look()
@@ -281,7 +283,7 @@ def test_a_container_can_have_only_one_of_two_gpus(root: Root, look: Look) -> No
     assert host.why == "GPU 1 (gfx1030) can be used now, but GPU 0 (gfx1100) cannot"
 
 
-def test_errors_other_than_permissions_are_reported(
+def test_kfd_errors_other_than_missing_permissions_are_reported(
     root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root.kernel().gpu(1, RX_6800, 100300)
@@ -308,8 +310,8 @@ def test_an_unreadable_node_is_listed_as_a_gpu(root: Root, look: Look) -> None:
     assert host.selected == 1
 
 
-def test_without_permission(root: Root, tmp_path: Path) -> None:
-    """An unprivileged user does not have permission to open `/dev/kfd` or one of the nodes."""
+def test_gpus_are_listed_without_permission_to_use_them(root: Root, tmp_path: Path) -> None:
+    """An unprivileged user can open neither `/dev/kfd` nor one of the nodes."""
     root.kernel().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     (root.path / "dev/kfd").chmod(0)
     (root.path / NODES / "1/properties").chmod(0)
@@ -356,7 +358,7 @@ def test_invalid_files_do_not_hide_other_gpus(root: Root, look: Look, text: str)
     assert "gfx1100" in [gpu.target for gpu in look().gpus if gpu.usable]
 
 
-def test_special_files_neither_raise_nor_block(root: Root, look: Look) -> None:
+def test_special_files_neither_raise_an_exception_nor_block(root: Root, look: Look) -> None:
     root.kernel().gpu(2, RX_7900, 110000)
     nodes = root.path / NODES
     for number in (3, 4, 5, 6):
@@ -422,7 +424,7 @@ def test_a_leftover_override_is_reported(
 
 
 @pytest.mark.parametrize("said", ["GFX1100", "rtx4090", "gfx\x1b[31m1100", "gfx1100,rm -rf /", "gfx\udcff"])
-def test_an_invalid_rocenv_target_is_an_error(
+def test_an_invalid_value_of_rocenv_target_is_an_error(
     root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     monkeypatch.setenv("ROCENV_TARGET", said)
@@ -449,7 +451,7 @@ def test_the_error_for_an_invalid_rocenv_target_says_how_to_find_a_valid_one(
     assert hint in " ".join(caught.value.hints) and "unset ROCENV_TARGET" in " ".join(caught.value.hints)
 
 
-def test_devices_that_cannot_be_listed_are_unknown_not_absent(root: Root, look: Look) -> None:
+def test_devices_that_cannot_be_listed_are_unknown_rather_than_absent(root: Root, look: Look) -> None:
     assert look().why == "this machine has no AMD GPU"
     root.put("sys/bus/pci/devices", "no folder")
     assert look().why.startswith("cannot tell whether this machine has an AMD GPU: `/sys/bus/pci/devices`")

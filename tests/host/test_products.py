@@ -56,7 +56,7 @@ def test_each_name_refers_to_one_target(text: str, target: str) -> None:
         ("((", "specify a target"),
     ],
 )
-def test_other_names_are_refused_with_a_hint(text: str, hint: str) -> None:
+def test_names_that_match_no_product_are_rejected_with_a_hint(text: str, hint: str) -> None:
     with pytest.raises(RocenvError) as caught:
         target_meant(text, load())
     assert caught.value.code == "target-unknown"
@@ -71,7 +71,7 @@ def test_other_names_are_refused_with_a_hint(text: str, hint: str) -> None:
         ("8060", "Radeon 8060S"),
         ("RX7900", "Radeon RX 7900 XTX"),
         ("gfx1101x", "gfx1101"),
-        ("RX 7990 XTX", ""),  # similar letters are not enough
+        ("RX 7990 XTX", ""),  # a similar spelling is not enough
         ("Ryzen 7 5700X", ""),  # no GPU, and not the RX 5700 XT
     ],
 )
@@ -100,7 +100,7 @@ def test_the_error_for_an_unsupported_card_says_what_works(text: str, why: str) 
     assert caught.value.hints[0].startswith("Vulkan programs can use it")
 
 
-def test_no_supported_product_counts_as_unsupported() -> None:
+def test_no_supported_product_matches_a_pattern_for_unsupported_cards() -> None:
     matrix = load()
     for row in matrix.pci:
         for name in (row.device, *row.products):

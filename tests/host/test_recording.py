@@ -1,4 +1,4 @@
-"""Record a machine during detection, and replay the recording."""
+"""Recording a machine during detection, and replaying the recording."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def everything(_name: str) -> bool:
 
 
 def replayed(look: Look, monkeypatch: pytest.MonkeyPatch) -> tuple[Host, Host]:
-    """Record the machine during detection, then detect again from the recording alone."""
+    """A function that records the machine during detection, then detects again from the recording alone."""
     with machine.recording(everything) as answers:
         first = look()
     monkeypatch.delenv("ROCENV_SYSROOT")
@@ -77,7 +77,7 @@ def test_errors_are_recorded(root: Root, look: Look, monkeypatch: pytest.MonkeyP
 
 
 def test_unrecorded_queries_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They must not fall back to this machine."""
+    """Replay must not fall back to this machine."""
     monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "10.3.0")
     with machine.answering(Answers()):
         assert machine.examined_elsewhere()
@@ -118,7 +118,7 @@ def test_size_limits_apply_to_recorded_files() -> None:
         assert machine.read_text("/proc/version") == "Linux version 6.8"
 
 
-def test_program_output_and_attempts_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_output_and_attempted_operations_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     with machine.recording(everything) as answers:
         assert machine.program_output("/windows/hipinfo.txt", lambda: "device# 0") == "device# 0"
@@ -135,7 +135,9 @@ def test_program_output_and_attempts_are_recorded(monkeypatch: pytest.MonkeyPatc
         )
 
 
-def test_operations_are_not_tried_on_a_snapshot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_file_operations_are_not_attempted_on_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
     assert machine.tried("free bytes", "/", lambda: 7, -1) == -1
 
@@ -195,7 +197,9 @@ def test_an_invalid_mount_point_is_skipped(root: Root, escape: str) -> None:
 
 
 class TestEnvironment:
-    def test_iteration_yields_only_gpu_variables(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_iterating_over_the_environment_yields_only_gpu_variables(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("HIP_PATH_57", "C:\\hip")
         monkeypatch.setenv("DIARY", "dear diary")
         with machine.recording(lambda name: name.startswith("HIP")) as answers:
@@ -203,7 +207,7 @@ class TestEnvironment:
         assert answers.variables["HIP_PATH_57"] == "C:\\hip"
         assert "DIARY" not in answers.variables
 
-    def test_lookup_by_name_always_works(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_any_variable_can_be_looked_up_by_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("EDITOR", "ed")
         with machine.recording(lambda _name: False) as answers:
             assert machine.environment().get("EDITOR") == "ed"

@@ -61,10 +61,10 @@ def test_each_windows_name_has_one_target(matrix: Matrix, name: str, target: str
     assert target_by_name(name, matrix) == target
 
 
-def test_misleading_ids(matrix: Matrix) -> None:
+def test_ids_that_several_products_share_refer_to_the_right_target(matrix: Matrix) -> None:
     ids = Ids(matrix)
     assert ids.target("13c0", "c1") == "gfx1036"
-    assert ids.target("74a0", "00") == "gfx942", "the retail MI300A, which has this revision in amdgpu.ids"
+    assert ids.target("74a0", "00") == "gfx942", "the retail MI300A, listed with this revision in amdgpu.ids"
 
 
 def test_current_releases_are_the_newest_in_each_channel(matrix: Matrix) -> None:

@@ -1,4 +1,4 @@
-"""Compare detection with AMD's own tool, `rocm-bootstrap`."""
+"""Detection, compared with AMD's own tool, `rocm-bootstrap`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if importlib.util.find_spec("rocm_bootstrap") is None:
     pytest.skip("rocm-bootstrap is not installed", allow_module_level=True)
 
 
-def test_kernel_numbers_refer_to_the_same_targets() -> None:
+def test_rocenv_and_rocm_bootstrap_map_kernel_numbers_to_the_same_targets() -> None:
     bootstrap: Any = importlib.import_module("rocm_bootstrap")
     # `gfx1250-strict` is a build mode for gfx1250 with the same number.
     named = {each.name: each.gfx_target_version for each in bootstrap.ALL_TARGETS if "-" not in each.name}
@@ -27,7 +27,7 @@ def test_kernel_numbers_refer_to_the_same_targets() -> None:
     assert {name: target_name(version) for name, version in named.items()} == {name: name for name in named}
 
 
-def test_the_same_gpus_are_found(
+def test_rocenv_and_rocm_bootstrap_find_the_same_gpus(
     root: Root, look: Callable[[], Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root.kernel().cpu().gpu(1, 0x164E, 100306).gpu(2, 0x744C, 110000).gpu(3, 0x74A1, 90402)

@@ -1,4 +1,4 @@
-"""Libraries that Windows finds by name, and the registry, in machine snapshots and local folders."""
+"""Libraries that Windows finds by name, and the registry, in snapshots and local folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.host.roots import Root
 
 
-def test_case_and_path_spelling_are_ignored(root: Root) -> None:
+def test_lookups_ignore_the_case_and_spelling_of_paths(root: Root) -> None:
     root.put("windows/system32.json", '\ufeff{"AMDHIP64.DLL": "5.7.0.0", "msvcp140.dll": null}')
     root.put("windows/folders.json", r'{"C:\\Tools": ["NVCUDA.dll"], "D:\\gone": null}')
     assert system32.system_libraries() == {"amdhip64.dll": "5.7.0.0", "msvcp140.dll": ""}
@@ -36,7 +36,7 @@ def test_an_invalid_snapshot_is_ignored(root: Root, text: str) -> None:
     assert values("SYSTEM") is None
 
 
-def test_invalid_keys_have_no_values(root: Root) -> None:
+def test_invalid_registry_keys_have_no_values(root: Root) -> None:
     root.put("windows/registry.json", r'{"SYSTEM\\A": {"Value": 1}, "SYSTEM\\B": 3}')
     assert values(r"SYSTEM\A") == {"Value": 1}
     assert values(r"SYSTEM\B") is None
@@ -52,13 +52,13 @@ def test_invalid_keys_have_no_values(root: Root) -> None:
         (r"D:\tools", False),
     ],
 )
-def test_system_folders_are_recognised(folder: str, is_own: bool) -> None:
+def test_system_folders_are_recognized(folder: str, is_own: bool) -> None:
     assert system32.is_system_folder(folder, r"C:\Windows") == is_own
-    assert system32.is_system_folder(folder, "") == is_own, "SYSTEMROOT is unknown"
+    assert system32.is_system_folder(folder, "") == is_own, "SYSTEMROOT is not set"
 
 
 @pytest.mark.skipif(shutil.which("x86_64-w64-mingw32-gcc") is None, reason="mingw is not installed")
-def test_versions_are_read_from_the_files(tmp_path: Path) -> None:
+def test_dll_versions_are_read_from_the_files(tmp_path: Path) -> None:
     dll(tmp_path / "amdhip64_6.dll", numbers="6,1,40252,0")
     (tmp_path / "MSVCP140.dll").write_text("no library")
     (tmp_path / "kernel32.dll").write_text("matters not")
@@ -66,7 +66,7 @@ def test_versions_are_read_from_the_files(tmp_path: Path) -> None:
 
 
 def test_a_folder_listing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A support bundle includes only the names of libraries."""
+    """Only the names of libraries, for a support bundle."""
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     for name in ("nvcuda.dll", "letter.txt"):
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""GPUs in Windows machines, where HIP and the display drivers rarely agree."""
+"""GPUs in Windows machines, where HIP and display drivers rarely agree."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def adapter(name: str, device: str = "", driver: str = "", **more: Any) -> dict[
     return {"Name": name, "DriverVersion": driver, **pnp, **more}
 
 
-def test_hips_order_is_kept_and_the_card_is_used(root: Root, look: Look) -> None:
+def test_the_order_from_hip_is_kept_and_the_card_is_used(root: Root, look: Look) -> None:
     root.windows(
         IGPU, CARD, controllers=[adapter("AMD Radeon RX 6800"), adapter("AMD Radeon(TM) 780M Graphics")]
     )
@@ -74,7 +74,7 @@ def test_a_gpu_with_libraries_is_preferred(
     )
 
 
-def test_both_sources_are_combined(root: Root, look: Look) -> None:
+def test_facts_from_hip_and_display_drivers_are_combined(root: Root, look: Look) -> None:
     devices = [
         {**IGPU, "multiProcessorCount": 6, "isIntegrated": 1},
         {"Name": "", "gcnArchName": "gfx1030:xnack-"},
@@ -92,7 +92,7 @@ def test_both_sources_are_combined(root: Root, look: Look) -> None:
     assert (host.driver.display, host.driver.release) == ("32.0.12033.1030", "24.12.1")
 
 
-def test_hip_counts_pairs_of_units_only_on_rdna(root: Root, look: Look) -> None:
+def test_compute_units_are_doubled_only_on_rdna(root: Root, look: Look) -> None:
     devices = [
         {"Name": "a", "gcnArchName": name, "multiProcessorCount": 36}
         for name in ("gfx803", "gfx1100", "gfx1999")
@@ -127,7 +127,7 @@ def test_without_hip_no_gpu_number_is_guessed(root: Root, look: Look) -> None:
     assert any("unknown" in note for note in host.notes)
 
 
-def test_a_card_that_hip_does_not_list_is_shown_with_hips_error(root: Root, look: Look) -> None:
+def test_a_card_that_hip_does_not_list_is_shown_with_the_hip_error(root: Root, look: Look) -> None:
     root.windows(said=NO_DEVICE, controllers=[adapter("AMD Radeon RX 6800 XT", "73BF")])
     host = look()
     assert (host.gpus[0].target, host.gpus[0].state, host.selected) == ("gfx1030", "barred", 0)
@@ -146,7 +146,7 @@ def test_identical_cards_are_listed_separately(root: Root, look: Look) -> None:
 
 
 @pytest.mark.parametrize("other", [NVIDIA, {"Name": "NVIDIA GeForce RTX 4070"}])
-def test_nvidia_beside(root: Root, look: Look, other: dict[str, Any]) -> None:
+def test_an_igpu_next_to_an_nvidia_card_is_not_used(root: Root, look: Look, other: dict[str, Any]) -> None:
     igpu = {"Name": "AMD Radeon(TM) Graphics", "gcnArchName": "gfx1036", "isIntegrated": 1}
     root.windows(igpu, controllers=[other, adapter("AMD Radeon(TM) Graphics", "164E")])
     assert (look().selected, look().others) == (None, ("NVIDIA",))
@@ -162,7 +162,7 @@ def test_capped_memory_values_are_ignored(root: Root, look: Look) -> None:
 @pytest.mark.parametrize(
     "text", ["", "null", "{}", "[1, [2]]", "{", "\0\xff", "[" * 50_000, '[{"Name": 7, "AdapterRAM": "much"}]']
 )
-def test_invalid_adapters(root: Root, look: Look, text: str) -> None:
+def test_invalid_adapter_lists_are_ignored(root: Root, look: Look, text: str) -> None:
     root.windows(CARD)
     (root.path / "windows/video_controllers.json").write_text(text, encoding="latin-1")
     assert look().selected == 0
@@ -241,7 +241,7 @@ def test_a_byte_order_mark_from_powershell_is_ignored(root: Root, look: Look) ->
     assert [gpu.source for gpu in look().gpus] == ["HIP"]
 
 
-def test_impossible_adapter_values_are_ignored(root: Root, look: Look) -> None:
+def test_implausible_adapter_values_are_ignored(root: Root, look: Look) -> None:
     root.windows(controllers=[adapter("AMD Radeon \x1b[31m\ud800 RX 6800", "73BF", AdapterRAM=10**400)])
     host = look()
     assert host.gpus[0].vram_bytes is None

@@ -1,4 +1,4 @@
-"""The shipped rows map the GPU names in Windows to the right targets."""
+"""The shipped rows that map GPU names in Windows to targets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_name_matches_exactly_its_target(matrix: Matrix) -> None:
     rows = tomllib.loads(_LIST.read_text(encoding="utf-8"))["names"]
     assert len(rows) >= 120
     found = {row["name"]: (row["target"], target_by_name(row["name"], matrix)) for row in rows}
-    assert len(found) == len(rows), "a name occurs twice"
+    assert len(found) == len(rows), "a name is listed twice"
     wrong = [
         f"{name}: {wanted or 'none'}, not {got or 'none'}"
         for name, (wanted, got) in found.items()

@@ -1,4 +1,4 @@
-"""GPUs in WSL; only Windows can list them."""
+"""GPUs in WSL, which only Windows can list."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IGPU: dict[str, Any] = {
 NVIDIA = {"Name": "NVIDIA GeForce RTX 4070", "PNPDeviceID": r"PCI\VEN_10DE&DEV_2786&REV_A1"}
 
 
-def test_windows_identifies_the_gpu(root: Root, look: Look) -> None:
+def test_the_gpu_is_identified_by_the_windows_host(root: Root, look: Look) -> None:
     root.wsl(CARD, NVIDIA)
     host = look()
     (gpu,) = host.gpus
@@ -58,7 +58,7 @@ def test_the_card_is_used_and_no_hip_number_is_guessed(root: Root, look: Look) -
     assert any("unknown" in note for note in host.notes)
 
 
-def test_a_machine_without_an_amd_gpu_is_recognised(root: Root, look: Look) -> None:
+def test_a_machine_without_an_amd_gpu_is_recognized(root: Root, look: Look) -> None:
     root.wsl(NVIDIA)
     assert (look().gpus, look().why) == ((), "this machine has no AMD GPU, only NVIDIA")
 
@@ -107,9 +107,8 @@ def test_the_kernel_reports_whether_interop_is_off(root: Root, files: dict[str, 
     assert wsl.interop_is_off() is off
 
 
-# Stands in for the Windows program, which test machines do not have. It answers the expected query like
-# PowerShell 5.1
-# and rejects all others.
+# A fake of the Windows program, which test machines do not have. It responds to the expected query like
+# PowerShell 5.1 and rejects all others.
 POWERSHELL = r"""
 import sys, time
 
@@ -134,7 +133,7 @@ sys.stdout.buffer.write(
 
 @pytest.fixture
 def powershell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Put a fake PowerShell on the PATH of a fake WSL machine; return the path of its log."""
+    """Add a fake PowerShell to the PATH of a fake WSL machine; return the path of its log."""
     for name in ("ROCENV_SYSROOT", "ROCENV_TARGET"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(detection, "linux_gpus", lambda _matrix: Found())
@@ -153,7 +152,9 @@ def powershell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
     return make
 
 
-def test_windows_is_queried_and_the_answer_is_recorded(powershell: Callable[[str], Path], look: Look) -> None:
+def test_windows_is_queried_and_its_response_is_recorded(
+    powershell: Callable[[str], Path], look: Look
+) -> None:
     log = powershell(ANSWER)
     with machine.recording(bool) as answers:
         host = look()
@@ -163,7 +164,7 @@ def test_windows_is_queried_and_the_answer_is_recorded(powershell: Callable[[str
     assert "1f3c9d7e" not in answers.files[wsl.ANSWER][0], "the PCI location must not be recorded"
     with machine.answering(answers):
         assert look() == host
-    assert log.read_text() == "asked\n", "a recording starts nothing"
+    assert log.read_text() == "asked\n", "replaying a recording starts no programs"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_windows_is_queried_and_the_answer_is_recorded(powershell: Callable[[str
         ("time.sleep(60)", "did not end within 0.5 s"),
     ],
 )
-def test_failures_are_explained(
+def test_failed_powershell_queries_are_explained(
     powershell: Callable[[str], Path], look: Look, monkeypatch: pytest.MonkeyPatch, body: str, told: str
 ) -> None:
     powershell(body)
@@ -186,7 +187,7 @@ def test_failures_are_explained(
     assert "rocenv create --torch --target" in host.remedies[0]
 
 
-def test_without_powershell(
+def test_a_missing_powershell_is_explained(
     powershell: Callable[[str], Path], look: Look, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""A home, and artifacts that do not need a server."""
+"""A home, and artifacts that are available without a server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CachedHome:
     pool: ThreadPoolExecutor
 
     def artifact(self, name: str, entries: Iterable[Entry], package: bytes | None = None) -> Artifact:
-        """Cache an artifact with these entries (or this package) and return it."""
+        """Cache an artifact with these entries, or this package, and return it."""
         data = deb(entries) if package is None else package
         sha256 = hashlib.sha256(data).hexdigest()
         self.home.artifacts.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Unpack zip and 7z archives with allowed and forbidden contents, and damaged ones."""
+"""Zip and 7z archives: valid, unsafe and damaged ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def by_7z(folder: Path, files: dict[str, bytes], *options: str) -> bytes:
 
 
 class Place:
-    """A folder to unpack into; its parent must contain nothing else afterwards."""
+    """A folder to unpack into; unpacking must not add anything else to its parent."""
 
     def __init__(self, folder: Path) -> None:
         self.around = folder / "around"
@@ -161,7 +161,7 @@ class TestContents:
         assert "install 7-Zip" in error.hints[0]
         assert place.contents == {}
 
-    def test_after_a_program_fails_the_next_one_is_used(
+    def test_the_next_program_is_used_if_one_fails_to_unpack_an_archive(
         self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()
@@ -178,7 +178,7 @@ class TestContents:
         place.take(data)
         assert place.contents == {"rocblas.dll": library}
 
-    def test_unexpected_output_of_a_program_is_rejected(
+    def test_unexpected_files_from_an_unpacking_program_are_rejected(
         self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()
@@ -199,7 +199,7 @@ class TestContents:
             place.refused(data, why)
             assert place.contents == {}
 
-    def test_backslashes_are_separators(self, place: Place) -> None:
+    def test_backslashes_in_names_are_separators(self, place: Place) -> None:
         place.take(zipped({"zluda\\": b"", "zluda\\nvcuda.dll": b"x", "zluda/trace\\a.dll": b"y"}))
         assert place.contents == {"zluda/nvcuda.dll": b"x", "zluda/trace/a.dll": b"y"}
 
@@ -264,7 +264,7 @@ class TestUnsafeNames:
 
     @pytest.mark.parametrize("name", [name for name in UNSAFE if "\x00" not in name])
     def test_7z(self, place: Place, name: str) -> None:
-        # py7zr refuses to write some of these names, so write a name of the same length and patch it.
+        # py7zr refuses to write some of these names, so write a name of the same length and replace it.
         stand_in = "x" * len(name)
         out = io.BytesIO()
         with py7zr.SevenZipFile(out, "w") as archive:
@@ -314,7 +314,7 @@ class TestTwice:
         place.refused(pack({first: b"1", second: b"2"}), why)
         assert place.contents == {}
 
-    def test_identical_names_are_rejected(self, place: Place) -> None:
+    def test_duplicate_names_are_rejected(self, place: Place) -> None:
         with pytest.warns(UserWarning, match="Duplicate"):
             out = io.BytesIO()
             with zipfile.ZipFile(out, "w") as archive:
@@ -358,7 +358,7 @@ class TestOtherFiles:
             (b"\xde\xad\xbe\xef", "bytes de ad be ef"),
         ],
     )
-    def test_the_error_describes_the_file(self, place: Place, data: bytes, why: str) -> None:
+    def test_the_error_says_which_kind_of_file_it_is(self, place: Place, data: bytes, why: str) -> None:
         place.refused(data, why)
 
     @pytest.mark.parametrize("head", [b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c"])
@@ -366,7 +366,7 @@ class TestOtherFiles:
     def test_a_truncated_archive_is_rejected(self, place: Place, head: bytes, size: int) -> None:
         place.refused(head + b"\x00" * size, "damaged|cut|incomplete")
 
-    def test_the_file_name_does_not_matter(self, place: Place, tmp_path: Path) -> None:
+    def test_the_name_of_an_archive_does_not_matter(self, place: Place, tmp_path: Path) -> None:
         place.archive = tmp_path / "ZLUDA-windows.zip"
         place.take(sevenzipped(FILES))
         assert place.contents == FILES
@@ -374,7 +374,7 @@ class TestOtherFiles:
 
 class TestDamage:
     @PACKERS
-    def test_any_truncation_is_detected(
+    def test_any_truncation_of_an_archive_is_detected(
         self, place: Place, pack: Callable[[dict[str, bytes]], bytes]
     ) -> None:
         whole = pack(FILES)
@@ -384,7 +384,7 @@ class TestDamage:
 
     @pytest.mark.slow
     @PACKERS
-    def test_a_flipped_byte_is_detected_or_harmless(
+    def test_a_flipped_byte_in_an_archive_is_detected_or_harmless(
         self, place: Place, pack: Callable[[dict[str, bytes]], bytes]
     ) -> None:
         whole = pack(FILES)
@@ -397,7 +397,7 @@ class TestDamage:
             except ArchiveError:
                 pass
             else:
-                # Only timestamps or names changed; the contents of the unpacked files are correct.
+                # Only timestamps or names changed; the files have the right contents.
                 content = {hashlib.sha256(content).hexdigest() for content in FILES.values()}
                 assert {entry.sha256 for entry in entries.values()} <= content
             self.only_whole_files(place)
@@ -416,7 +416,7 @@ class TestDamage:
             "checksum of `a.dll` is wrong",
         )
 
-    def test_encrypted(self, place: Place, tmp_path: Path) -> None:
+    def test_an_encrypted_archive_is_rejected(self, place: Place, tmp_path: Path) -> None:
         data = bytearray(zipped({"a.dll": b"x" * 50}))
         data[6] |= 1
         at = data.index(b"PK\x01\x02")
@@ -493,7 +493,7 @@ class TestInTheStore:
         )
 
     @PACKERS
-    def test_an_archive_is_stored_like_a_package(
+    def test_an_archive_is_unpacked_into_the_store_like_a_package(
         self, cached_home: CachedHome, pack: Callable[[dict[str, bytes]], bytes]
     ) -> None:
         artifact = self.artifact(cached_home, pack(FILES))
@@ -519,7 +519,7 @@ class TestInTheStore:
         assert list((cached_home.home.store / store.STAGING).iterdir()) == []
         assert not store.holds(cached_home.home, artifact)
 
-    def test_the_hint_mentions_a_missing_program(
+    def test_the_hint_names_the_missing_program(
         self, cached_home: CachedHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         library = dll(tmp_path / "rocblas.dll").read_bytes()

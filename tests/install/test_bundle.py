@@ -1,4 +1,4 @@
-"""Bundles: equal bytes, no network, damage found by name, hostile files refused."""
+"""Bundles are reproducible and work offline; damaged files are named, and malicious ones rejected."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def packages_in(members: Members) -> list[int]:
 # ---------------------------------------------------------------- writing
 
 
-def test_a_bundle_is_reproducible_and_holds_shared_files_once(mini: Mini, bundle: Path) -> None:
+def test_a_bundle_is_reproducible_and_contains_shared_files_once(mini: Mini, bundle: Path) -> None:
     first = bundle.read_bytes()
     os.utime(next((mini.home / "cache" / "artifacts").glob("?" * 64)), (1, 1))
     assert write(mini, "other", "lab", to="again.tar").read_bytes() == first
@@ -131,8 +131,8 @@ def test_an_existing_bundle_survives_a_failure(mini: Mini, bundle: Path) -> None
 
 
 def test_an_env_is_created_without_any_network(mini: Mini, bundle: Path) -> None:
-    """The packages' signed index is in the bundle, so there is nothing to approve."""
-    renamed = bundle.rename(mini.root / "lab.lock")  # the content decides
+    """The bundle contains the signed index of its packages, so there is nothing to approve."""
+    renamed = bundle.rename(mini.root / "lab.lock")  # the contents determine the file type
     home = str(mini.root / "elsewhere")
     command = mini.command("create", "lab", "--from", str(renamed), "--json", "--no-verify")
     if subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode:
@@ -150,12 +150,12 @@ def test_an_env_is_created_without_any_network(mini: Mini, bundle: Path) -> None
     ran = mini.run("run", "lab", "--", "hipconfig", ROCENV_HOME=home)
     assert ran.stdout == "hipconfig of the env\n"
     cached = [path for path in (mini.root / "elsewhere/cache/artifacts").glob("*") if len(path.name) == 64]
-    assert not cached, "packages are read where they are"
+    assert not cached, "packages are read from the bundle, not copied"
     again = mini.run("lock", "lab").stdout
     assert mini.run("lock", "lab", ROCENV_HOME=home).stdout == again
 
 
-def test_the_name_chooses_among_several_locks(mini: Mini, bundle: Path) -> None:
+def test_the_name_of_the_new_env_selects_one_of_several_locks(mini: Mini, bundle: Path) -> None:
     done = elsewhere(mini, "third")
     assert done.returncode == 1
     assert "lab, other" in done.stderr
@@ -164,7 +164,7 @@ def test_the_name_chooses_among_several_locks(mini: Mini, bundle: Path) -> None:
 
 
 def test_files_of_unknown_origin_need_approval(mini: Mini, bundle: Path) -> None:
-    """The URLs in a lock do not say where the files of a bundle come from."""
+    """The URLs in a lock do not prove where the files in a bundle come from."""
     (mini.sysroot / "usr/share/keyrings/mini.gpg").write_bytes(Key.new().keyring)
     done = elsewhere(mini, "lab", "-y")
     assert done.returncode == 1
@@ -177,7 +177,7 @@ def test_files_of_unknown_origin_need_approval(mini: Mini, bundle: Path) -> None
 
 def test_a_package_that_the_signed_index_does_not_list_needs_approval(mini: Mini, bundle: Path) -> None:
     def replace(members: Members) -> None:
-        """Put another package in, and its hash into the lock and the manifest."""
+        """Replace a package, and its hash in the lock and the manifest."""
         manifest = manifest_in(members)
         at = packages_in(members)[0]
         info, content = members[at]
@@ -216,7 +216,7 @@ def test_a_manifest_cannot_add_lines_to_the_output(mini: Mini, bundle: Path, whe
 
 
 def with_lock(members: Members, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the locks, and the manifest with them."""
+    """Change the locks, and their hashes in the manifest."""
     manifest = manifest_in(members)
     for place, (info, text) in enumerate(members):
         if info.name.startswith("locks/"):
@@ -231,14 +231,16 @@ def with_lock(members: Members, change: Callable[[dict[str, Any]], object]) -> N
 
 
 @pytest.mark.parametrize("url", ["https://../evil", "https://x/%00", "https://x/a%5Cevil", "https://x/"])
-def test_a_mirror_of_a_foreign_bundle_stays_in_its_folder(mini: Mini, bundle: Path, url: str) -> None:
-    """URLs are not used while rocenv creates the env."""
+def test_a_mirror_of_a_bundle_with_foreign_urls_stays_in_its_folder(
+    mini: Mini, bundle: Path, url: str
+) -> None:
+    """rocenv creates the env without using the URLs."""
 
     def change(lock: dict[str, Any]) -> None:
         lock["components"][0]["artifacts"][0].update(url=url, repo="", path="")
 
     rewritten(bundle, lambda members: with_lock(members, change))
-    refused = elsewhere(mini, "lab", "-y")  # signed packages, but the env would keep the URL
+    refused = elsewhere(mini, "lab", "-y")  # the packages are signed, but the env would keep the URL
     assert refused.returncode == 1
     assert "needs your approval" in refused.stderr
     assert elsewhere(mini, "lab", "--trust-lock").returncode == 0
@@ -258,7 +260,7 @@ def refusal(mini: Mini) -> str:
     return " ".join(done.stderr.split())
 
 
-def test_a_changed_package_is_named(mini: Mini, bundle: Path) -> None:
+def test_the_error_names_a_changed_package(mini: Mini, bundle: Path) -> None:
     def change(members: Members) -> None:
         at = packages_in(members)[0]
         members[at] = (members[at][0], members[at][1][:-1] + b"!")
@@ -273,7 +275,7 @@ def test_a_changed_package_is_named(mini: Mini, bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("from_manifest", [False, True])
-def test_a_missing_package_is_named(mini: Mini, bundle: Path, from_manifest: bool) -> None:
+def test_the_error_names_a_missing_package(mini: Mini, bundle: Path, from_manifest: bool) -> None:
     def remove(members: Members) -> None:
         info, _ = members.pop(packages_in(members)[0])
         if from_manifest:
@@ -285,7 +287,7 @@ def test_a_missing_package_is_named(mini: Mini, bundle: Path, from_manifest: boo
     assert "does not contain `mini5-" in refusal(mini)
 
 
-def test_a_package_of_another_size_is_named(mini: Mini, bundle: Path) -> None:
+def test_the_error_names_a_package_of_the_wrong_size(mini: Mini, bundle: Path) -> None:
     def append(members: Members) -> None:
         at = packages_in(members)[0]
         members[at][0].size += 1
@@ -296,7 +298,7 @@ def test_a_package_of_another_size_is_named(mini: Mini, bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"{", b'{"schema": 1}', b"[]"])
-def test_a_damaged_manifest_is_named_with_the_remedy(mini: Mini, bundle: Path, text: bytes) -> None:
+def test_the_error_names_a_damaged_manifest_and_the_remedy(mini: Mini, bundle: Path, text: bytes) -> None:
     def damage(members: Members) -> None:
         members[0][0].size = len(text)
         members[0] = (members[0][0], text)
@@ -308,24 +310,24 @@ def test_a_damaged_manifest_is_named_with_the_remedy(mini: Mini, bundle: Path, t
     assert "sha256sum lab.tar" in said
 
 
-def test_an_empty_copy_of_a_bundle_is_refused(mini: Mini, bundle: Path) -> None:
+def test_an_empty_copy_of_a_bundle_is_rejected(mini: Mini, bundle: Path) -> None:
     bundle.write_bytes(b"")
     assert "neither a lock nor a bundle" in refusal(mini)
 
 
-def test_a_changed_lock_is_refused(mini: Mini, bundle: Path) -> None:
+def test_a_changed_lock_in_a_bundle_is_rejected(mini: Mini, bundle: Path) -> None:
     bundle.write_bytes(bundle.read_bytes().replace(b'"gfx1100"', b'"gfx1101"'))
     assert "has changed" in refusal(mini)
 
 
-def test_a_truncated_bundle_is_refused(mini: Mini, bundle: Path) -> None:
+def test_a_truncated_bundle_is_rejected(mini: Mini, bundle: Path) -> None:
     content = bundle.read_bytes()
     for size in (len(content) - 1024, len(content) // 2, 700, 512):
         bundle.write_bytes(content[:size])
         assert "is truncated" in refusal(mini)
 
 
-def test_another_tar_file_is_not_a_bundle(mini: Mini) -> None:
+def test_a_tar_file_that_is_not_a_bundle_is_rejected(mini: Mini) -> None:
     with tarfile.open(mini.root / "lab.tar", "w") as archive:
         archive.add(mini.root / "profiles" / "mini.toml", "data.json")
     assert "not a bundle" in refusal(mini)
@@ -336,7 +338,7 @@ def test_another_tar_file_is_not_a_bundle(mini: Mini) -> None:
 
 
 @pytest.mark.parametrize("name", ["lab.tar", "lab.tar.gz", "lab.tgz"])
-def test_a_compressed_bundle_is_refused_with_the_remedy(mini: Mini, bundle: Path, name: str) -> None:
+def test_a_compressed_bundle_is_rejected_with_the_remedy(mini: Mini, bundle: Path, name: str) -> None:
     content = bundle.read_bytes()
     bundle.unlink()
     (mini.root / name).write_bytes(gzip.compress(content))
@@ -347,8 +349,8 @@ def test_a_compressed_bundle_is_refused_with_the_remedy(mini: Mini, bundle: Path
     assert content in [each.read_bytes() for each in mini.root.glob("*.tar")]
 
 
-def test_a_machine_with_an_older_c_library_is_refused(mini: Mini, bundle: Path) -> None:
-    """A bundle from a newer machine does not include a C library; without one, no library would load."""
+def test_a_bundle_is_rejected_on_a_machine_with_an_older_c_library(mini: Mini, bundle: Path) -> None:
+    """A bundle from a newer machine that does not include a C library. None of its libraries would load."""
     rewritten(
         bundle, lambda members: with_lock(members, lambda lock: lock["components"][0].update(glibc="99.0"))
     )
@@ -385,7 +387,7 @@ def member(name: str, **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
     ],
     ids=lambda value: value[0].name if isinstance(value, tuple) else "",
 )
-def test_hostile_members_are_refused(bundle: Path, added: tuple[tarfile.TarInfo, bytes], why: str) -> None:
+def test_hostile_members_are_rejected(bundle: Path, added: tuple[tarfile.TarInfo, bytes], why: str) -> None:
     with bundle.open("r+b") as out:
         out.seek(-1024, os.SEEK_END)
         out.write(added[0].tobuf(tarfile.GNU_FORMAT) + bytes(1024))
@@ -393,7 +395,7 @@ def test_hostile_members_are_refused(bundle: Path, added: tuple[tarfile.TarInfo,
         open_bundle(bundle)
 
 
-def test_giant_sizes_are_refused_in_bounded_memory(tmp_path: Path) -> None:
+def test_giant_sizes_are_rejected_with_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "bomb.tar"
     for size, why in ((1 << 40, "truncated"), (1 << 30, "too large"), (1 << 62, "truncated")):
         with path.open("wb") as out:
@@ -409,8 +411,8 @@ def test_giant_sizes_are_refused_in_bounded_memory(tmp_path: Path) -> None:
         open_bundle(path)
 
 
-def test_reading_takes_little_memory(tmp_path: Path) -> None:
-    """A real process, because the test's own is large already."""
+def test_reading_a_bundle_takes_little_memory(tmp_path: Path) -> None:
+    """Measured in a new process, because the test process already uses much memory."""
     path = tmp_path / "many.tar"
     with path.open("wb") as out:
         out.write(member("MANIFEST.json")[0].tobuf(tarfile.GNU_FORMAT))

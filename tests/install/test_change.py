@@ -1,4 +1,4 @@
-"""Remove, rename and repair real envs without affecting others."""
+"""Removing, renaming and repairing real envs without affecting others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOOL = "rocm/usr/bin/hipconfig"
 
 
 def differences(mini: Mini, name: str = "demo") -> str:
-    """Return the detail from the `files` rung, or "" if it passes."""
+    """Return the detail of the `files` check, or "" if it passes."""
     done = mini.run("verify", name, "--upto", "files", "--json")
     assert done.returncode in (0, 1), done.stderr
     (rung,) = json.loads(done.stdout)["rungs"]
@@ -53,7 +53,7 @@ def content(place: Path) -> dict[str, object]:
 
 
 def without_notes(found: dict[str, object]) -> dict[str, object]:
-    """Remove rocenv's own files about the env from a result of `content`."""
+    """Remove rocenv's own records of the env from a result of `content`."""
     return {name: what for name, what in found.items() if not name.startswith(".rocenv/")}
 
 
@@ -95,7 +95,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_repair(mini: Mini, damage: str) -> None:
+def test_repair_restores_each_kind_of_damage(mini: Mini, damage: str) -> None:
     script, path, what = DAMAGE[damage]
     mini.create()
     root = mini.prefix("demo")
@@ -142,24 +142,24 @@ def test_repair_of_many_files_lists_only_the_first(mini: Mini) -> None:
     assert mini.run("repair", "demo").stderr.endswith("no file had to be restored\n")
 
 
-def test_repair_fixes_the_store_after_damage_through_a_shared_file(mini: Mini) -> None:
+def test_repair_also_fixes_the_store_if_a_shared_file_is_damaged(mini: Mini) -> None:
     mini.create()
     mini.create("sibling")
     shared = mini.prefix("demo") / HIP
     assert shared.stat().st_nlink == 3
     right = shared.read_bytes()
-    # Root can write to it, and so can anyone who changes the mode.
+    # Root can write to the file, and so can its owner after changing the mode.
     shared.chmod(0o644)
     shared.write_bytes(b"damaged everywhere at once")
     assert mini.run("repair", "demo").returncode == 0
     assert shared.read_bytes() == right
     assert stat.S_IMODE(shared.stat().st_mode) == 0o444
     assert differences(mini) == ""
-    # The other env still has the damaged file; repairing that env fixes it.
+    # The other env still has the damaged file until it is repaired, too.
     assert HIP in differences(mini, "sibling")
     assert mini.run("repair", "sibling").returncode == 0
     assert differences(mini, "sibling") == ""
-    assert shared.stat().st_nlink == 3, "they share the file again"
+    assert shared.stat().st_nlink == 3, "the envs share the file again"
 
 
 def test_repair_keeps_packages_that_it_cannot_download_again(mini: Mini) -> None:
@@ -218,7 +218,7 @@ def test_the_error_about_a_damaged_record_has_a_hint(mini: Mini, name: str) -> N
 
 class TestRename:
     @pytest.mark.quick
-    def test_rename_keeps_everything_and_the_env_works(self, mini: Mini) -> None:
+    def test_a_renamed_env_keeps_its_files_and_works(self, mini: Mini) -> None:
         mini.create("old", "--rocm", "6.4")
         (mini.prefix("old") / "mine.txt").write_text("added by hand")
         inode = (mini.prefix("old") / f"rocm/{LIBRARIES}/libc.so.6").stat().st_ino
@@ -269,7 +269,7 @@ class TestRename:
         assert mini.run("rename", "old", "new").returncode == 0
         assert differences(mini, "new") == ""
 
-    def test_a_manual_move_is_detected_and_repaired(self, mini: Mini) -> None:
+    def test_a_manually_moved_env_is_detected_and_repaired(self, mini: Mini) -> None:
         mini.create("old")
         mini.prefix("old").rename(mini.prefix("new"))
         listed = json.loads(mini.run("list", "--json").stdout)["envs"]
@@ -301,7 +301,7 @@ class TestRemove:
         assert mini.run("remove", "-y", "demo").returncode == 0
         assert not mini.prefix("demo").exists()
 
-    def test_remove_keeps_other_envs_files(self, mini: Mini) -> None:
+    def test_remove_keeps_files_shared_with_other_envs(self, mini: Mini) -> None:
         mini.create()
         mini.create("sibling")
         before = content(mini.prefix("sibling"))
@@ -311,7 +311,7 @@ class TestRemove:
         assert store_is_whole(mini)
 
     @pytest.mark.parametrize("verb", ["remove", "repair", "run", "rename", "create"])
-    def test_a_foreign_folder_is_never_touched(self, mini: Mini, verb: str) -> None:
+    def test_a_folder_that_rocenv_did_not_create_is_never_touched(self, mini: Mini, verb: str) -> None:
         place = mini.prefix("theirs")
         place.mkdir(parents=True)
         (place / "data").write_text("mine")
@@ -325,7 +325,7 @@ class TestRemove:
         assert str(place) in done.stderr
         assert content(place) == {"data": (False, b"mine")}
 
-    def test_an_env_without_its_own_folder_can_be_moved_away_and_created_again(self, mini: Mini) -> None:
+    def test_the_commands_for_an_env_without_its_record_folder_move_and_recreate_it(self, mini: Mini) -> None:
         mini.create()
         before = content(mini.prefix("demo"))
         shutil.rmtree(mini.prefix("demo") / ".rocenv")
@@ -349,7 +349,7 @@ class TestRemove:
 
 
 class TestSharedFiles:
-    def test_breaking_a_link_does_not_affect_the_store_or_other_envs(self, mini: Mini) -> None:
+    def test_unsharing_a_file_does_not_affect_the_store_or_other_envs(self, mini: Mini) -> None:
         mini.create()
         mini.create("sibling")
         ours, theirs = (mini.prefix(name) / HIP for name in ("demo", "sibling"))
@@ -362,7 +362,7 @@ class TestSharedFiles:
         assert store_is_whole(mini)
         assert HIP in differences(mini)
 
-    def test_breaking_a_single_link_or_a_symbolic_link_does_nothing(self, tmp_path: Path) -> None:
+    def test_unsharing_an_unshared_file_or_a_symbolic_link_does_nothing(self, tmp_path: Path) -> None:
         single, link = tmp_path / "single", tmp_path / "link"
         single.write_text("x")
         single.chmod(0o555)
@@ -407,7 +407,7 @@ class TestSharedFiles:
 
 
 class TestRemovingTrees:
-    def test_the_modes_of_shared_files_do_not_change(self, tmp_path: Path) -> None:
+    def test_removing_a_tree_does_not_change_the_modes_of_shared_files(self, tmp_path: Path) -> None:
         store, env = tmp_path / "store", tmp_path / "env"
         store.mkdir()
         (env / "locked" / "deeper").mkdir(parents=True)

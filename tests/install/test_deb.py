@@ -1,4 +1,4 @@
-"""The outer archive and compression of valid and invalid packages."""
+"""The outer archive and the compression of valid and invalid Debian packages."""
 
 from __future__ import annotations
 
@@ -51,12 +51,14 @@ def unpack(package: bytes, pool: ThreadPoolExecutor, place: Path) -> dict[str, F
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_every_compression(pool: ThreadPoolExecutor, how: Compression) -> None:
+def test_packages_with_every_compression_are_read(pool: ThreadPoolExecutor, how: Compression) -> None:
     assert content(deb(ENTRIES, compression=how), pool) == TREE
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_any_truncation_is_an_error(pool: ThreadPoolExecutor, how: Compression, tmp_path: Path) -> None:
+def test_any_truncation_of_a_package_is_an_error(
+    pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
+) -> None:
     package = deb(ENTRIES, compression=how)
     for number, end in enumerate({len(package) * part // 40 for part in range(40)} | {len(package) - 2}):
         place = tmp_path / str(number)
@@ -66,7 +68,7 @@ def test_any_truncation_is_an_error(pool: ThreadPoolExecutor, how: Compression, 
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_tar_truncated_before_packing_is_an_error(
+def test_a_tar_that_was_truncated_before_packing_is_an_error(
     pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
 ) -> None:
     # The package is intact and its checksums match, but files would be missing silently.
@@ -92,7 +94,7 @@ def test_compressed_data_that_ends_early_is_an_error(
 
 
 @pytest.mark.parametrize("how", HOW[:-1])  # uncompressed data has no checksums
-def test_flipped_bits_are_detected_or_harmless(
+def test_flipped_bits_in_a_package_are_detected_or_harmless(
     pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
 ) -> None:
     data = bytearray(compress(TREE, how))
@@ -153,7 +155,9 @@ NO_PACKAGE = {
 
 
 @pytest.mark.parametrize(("package", "text"), NO_PACKAGE.values(), ids=NO_PACKAGE.keys())
-def test_other_files(pool: ThreadPoolExecutor, package: bytes, text: str) -> None:
+def test_files_that_are_not_packages_are_rejected(
+    pool: ThreadPoolExecutor, package: bytes, text: str
+) -> None:
     with pytest.raises(ArchiveError, match=text):
         content(package, pool)
 

@@ -49,7 +49,7 @@ def state(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:
     return found
 
 
-def test_a_folder_is_copied_and_not_modified(cached_home: CachedHome, sdk: Path) -> None:
+def test_an_artifact_folder_is_copied_and_not_modified(cached_home: CachedHome, sdk: Path) -> None:
     before = state(sdk)
     copied: list[int] = []
     artifact = take(cached_home, sdk, copied)
@@ -62,12 +62,14 @@ def test_a_folder_is_copied_and_not_modified(cached_home: CachedHome, sdk: Path)
     tree = store.tree_of(cached_home.home, artifact)
     for name, content in FILES.items():
         assert (tree / name).read_bytes() == content
-        assert (tree / name).stat().st_nlink == 1, "the copy is not a link to system files"
+        assert (tree / name).stat().st_nlink == 1, "the copy contains no links to system files"
         assert stat.S_IMODE((tree / name).stat().st_mode) == 0o444
     assert state(sdk) == before
 
 
-def test_identical_files_are_not_copied_again(cached_home: CachedHome, sdk: Path, tmp_path: Path) -> None:
+def test_a_folder_with_identical_files_is_not_copied_again(
+    cached_home: CachedHome, sdk: Path, tmp_path: Path
+) -> None:
     first = take(cached_home, sdk)
     copied: list[int] = []
     assert take(cached_home, sdk, copied) == first
@@ -80,7 +82,7 @@ def test_identical_files_are_not_copied_again(cached_home: CachedHome, sdk: Path
 
 
 @pytest.mark.parametrize("change", ["content", "name", "more", "less"])
-def test_any_difference_produces_a_different_artifact(
+def test_any_difference_between_folders_produces_a_different_artifact(
     cached_home: CachedHome, sdk: Path, change: str
 ) -> None:
     first = take(cached_home, sdk)
@@ -115,7 +117,9 @@ except PrefixError as error:
     assert done.stdout == f"cannot read `{sdk / name}`: Permission denied\n"
 
 
-def test_links(cached_home: CachedHome, sdk: Path, tmp_path: Path) -> None:
+def test_links_within_the_folder_become_files_and_others_are_rejected(
+    cached_home: CachedHome, sdk: Path, tmp_path: Path
+) -> None:
     link = sdk / "bin" / "link.dll"
     link.symlink_to("amdhip64.dll")
     artifact = take(cached_home, sdk)
@@ -142,7 +146,7 @@ def test_the_folder_itself_can_be_a_link(cached_home: CachedHome, sdk: Path, tmp
     assert take(cached_home, tmp_path / "current").sha256 == take(cached_home, sdk).sha256
 
 
-def test_a_special_file_is_reported(cached_home: CachedHome, sdk: Path) -> None:
+def test_a_special_file_in_the_folder_is_reported(cached_home: CachedHome, sdk: Path) -> None:
     os.mkfifo(sdk / "bin" / "pipe")
     with pytest.raises(PrefixError, match="pipe` is not a file"):
         take(cached_home, sdk)
@@ -163,7 +167,7 @@ def test_names_that_windows_treats_as_equal_are_an_error(cached_home: CachedHome
         folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
 
 
-def test_no_more_than_the_declared_size_is_copied(cached_home: CachedHome, sdk: Path) -> None:
+def test_at_most_the_declared_size_of_a_growing_file_is_copied(cached_home: CachedHome, sdk: Path) -> None:
     (sdk / "bin" / "more.dll").write_bytes(b"x" * 100_000)
     described = folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
     artifact = replace(described, size_bytes=50_000, sha256="0" * 64)
@@ -173,7 +177,7 @@ def test_no_more_than_the_declared_size_is_copied(cached_home: CachedHome, sdk: 
     assert sum(copied) <= 50_000
 
 
-def test_a_damaged_copy_stays_if_the_folder_is_missing(cached_home: CachedHome, sdk: Path) -> None:
+def test_a_damaged_copy_is_kept_if_its_original_folder_is_missing(cached_home: CachedHome, sdk: Path) -> None:
     artifact = take(cached_home, sdk)
     expected = store.manifest_of(cached_home.home, artifact)
     tree = store.tree_of(cached_home.home, artifact)

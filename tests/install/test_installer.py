@@ -1,4 +1,4 @@
-"""Unpack AMD's installer without running it; tests/windows does the same with the real `msiexec`."""
+"""Unpacking AMD's installer without running it; tests/windows does the same with the real `msiexec`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def unpack(path: Path, into: Path, advance: Callable[[int], None] = lambda _size
     try:
         unpack_installer(path, tree, into.parent / "work")
     finally:
-        assert list(into.parent.iterdir()) == [into], "nothing else is left behind"
+        assert list(into.parent.iterdir()) == [into], "no other files are left behind"
     found = {name: (into / name).read_bytes() for name in tree.files}
     for name, content in found.items():
         assert tree.files[name].sha256 == hashlib.sha256(content).hexdigest()
@@ -93,7 +93,7 @@ def test_a_hint_suggests_installing_7zip_if_it_is_missing(
     assert "yourself" in caught.value.hints[1]
 
 
-def test_the_archive_is_found_even_if_the_program_contains_its_signature(made: Path) -> None:
+def test_the_archive_is_found_although_the_installer_program_contains_its_signature(made: Path) -> None:
     data = made.read_bytes()
     start = archive_start(made)
     assert data.index(b"7z\xbc\xaf\x27\x1c") < start
@@ -101,14 +101,14 @@ def test_the_archive_is_found_even_if_the_program_contains_its_signature(made: P
     assert data[:start].endswith(b"!@InstallEnd@!")
 
 
-def test_two_packages_can_contain_an_identical_file(into: Path, tmp_path: Path) -> None:
+def test_two_packages_in_an_installer_can_contain_the_same_file(into: Path, tmp_path: Path) -> None:
     shared = {"LICENSE.txt": b"the same"}
     packages = {"a/ROCm_A.msi": {**CORE, **shared}, "b/ROCm_B.msi": {**LIBRARIES, **shared}}
     path = installer(tmp_path / "x.exe", "5.7", packages)
     assert unpack(path, into) == {**CORE, **LIBRARIES, **shared}
 
 
-def test_packages_with_different_files_at_one_path_are_rejected(into: Path, tmp_path: Path) -> None:
+def test_packages_with_different_files_at_the_same_path_are_rejected(into: Path, tmp_path: Path) -> None:
     packages = {"a/ROCm_A.msi": CORE, "b/ROCm_B.msi": {"bin/amdhip64.dll": b"another"}}
     with pytest.raises(ArchiveError, match=r"`bin/amdhip64\.dll` differs between two packages"):
         unpack(installer(tmp_path / "x.exe", "5.7", packages), into)
@@ -173,7 +173,7 @@ def test_a_windows_installer_error_is_explained(
     ("code", "cause"),
     [(1601, "disabled it"), (1618, "another installation"), (1625, "a system policy")],
 )
-def test_an_exit_code_that_means_blocked_is_explained(
+def test_an_exit_code_that_means_blocked_by_policy_is_explained(
     made: Path, into: Path, monkeypatch: pytest.MonkeyPatch, code: int, cause: str
 ) -> None:
     monkeypatch.setattr(product, "unpack_msi", UNPACK_MSI)

@@ -1,4 +1,4 @@
-"""`rocenv mirror`: another machine installs from the folder and a server, and reaches nothing else."""
+"""`rocenv mirror`: another machine uses the folder through a web server and no other network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_another_machine_plans_and_creates_from_the_mirror(mini: Mini) -> None:
     assert mini.run("run", "lab", "--", "hipconfig", ROCENV_HOME=home).stdout == "hipconfig of the env\n"
 
 
-def test_a_second_run_adds_what_is_new_and_removes_nothing(mini: Mini) -> None:
+def test_a_second_run_adds_new_files_and_removes_none(mini: Mini) -> None:
     mini.create("lab")
     update(mini)
     first = contents(mini.root / "mirror")
@@ -59,13 +59,13 @@ def test_a_second_run_adds_what_is_new_and_removes_nothing(mini: Mini) -> None:
 
 
 def test_an_index_that_is_newer_than_an_env_is_reported(mini: Mini) -> None:
-    """Clients would plan packages that the mirror does not have."""
+    """Clients would resolve packages that the mirror does not contain."""
     mini.create("lab")
     for name in ("mini5-hip", "mini5-blas"):
         mini.repo.remove(name)
     mini.add_set("mini5", "5.7.2", "2.17", {})
     mini.repo.publish()
-    assert update(mini)["problems"] == [], "the index of the env is used while this home has it"
+    assert update(mini)["problems"] == [], "the env's own index is used as long as it is cached"
     mini.run("cache", "clear", "indices")
     (problem,) = update(mini)["problems"]
     command = ("upgrade", "lab")

@@ -1,4 +1,4 @@
-"""On filesystems without hard links, such as exFAT or cloud folders, files are copied, with a note."""
+"""Filesystems without hard links, such as exFAT or cloud folders, where files are copied with a note."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from tests.mini import Mini
 
-# Python loads this when it starts. Such filesystems return EPERM and do not support reflinks.
+# Loaded at Python startup. Such filesystems return EPERM and do not support reflinks.
 NO_LINKS = """
 import errno, os
 def link(source, target, **options):
@@ -18,7 +18,7 @@ os.link = link
 """
 
 
-def test_files_are_copied_with_a_note(mini: Mini, tmp_path: Path) -> None:
+def test_create_copies_files_with_a_note_if_links_fail(mini: Mini, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(NO_LINKS)
     done = mini.create("demo", PYTHONPATH=str(tmp_path / "site"))

@@ -1,4 +1,4 @@
-"""Map archive files to their locations in a prefix, based on manifests in a store."""
+"""Locations of archive files in a prefix, computed from manifests in a store."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def test_zluda_archives_can_have_a_top_level_folder(
 ) -> None:
     found = tree_files(zluda_lock(), stored(tmp_path, zluda=zluda, pack=PACK))
     assert found["zluda/nvcuda.dll"].inner in ("nvcuda.dll", "zluda/nvcuda.dll")
-    assert found["zluda/cublas.dll"].inner in ("cublas.dll", "zluda/cublas.dll"), "not the tracing copy"
+    assert found["zluda/cublas.dll"].inner in ("cublas.dll", "zluda/cublas.dll"), (
+        "the tracing copy is not used"
+    )
     assert not [path for path in found if path.endswith(left_out or ("nothing",))]
 
 
@@ -73,7 +75,7 @@ def test_a_pack_overlays_the_sdk(tmp_path: Path, inner: str) -> None:
     assert not [path for path in found if "readme" in path]
 
 
-def test_windows_file_names_are_case_insensitive(tmp_path: Path) -> None:
+def test_paths_in_windows_archives_are_case_insensitive(tmp_path: Path) -> None:
     sdk = ("bin/amdhip64.dll", "bin/RocBLAS.dll")
     found = tree_files(zluda_lock(), stored(tmp_path, sdk=sdk, zluda=ZLUDA, pack=PACK))
     assert [path for path in found if path.lower() == "rocm/5.7/bin/rocblas.dll"] == [
@@ -81,8 +83,8 @@ def test_windows_file_names_are_case_insensitive(tmp_path: Path) -> None:
     ]
 
 
-def test_a_path_cannot_be_a_file_and_a_folder_in_different_components(tmp_path: Path) -> None:
-    """The file could be a link, and a link can redirect writes to any location."""
+def test_a_path_that_is_a_file_in_one_component_and_a_folder_in_another_is_rejected(tmp_path: Path) -> None:
+    """The file could be a link, which can redirect writes to any location."""
     home = stored(tmp_path, zluda=("bin/amdhip64.dll/nvcuda.dll",), pack=PACK)
     lock = zluda_lock()
     parts = (
@@ -94,7 +96,7 @@ def test_a_path_cannot_be_a_file_and_a_folder_in_different_components(tmp_path: 
     assert caught.value.code == "package-conflict"
 
 
-def test_an_unrelated_archive_is_rejected(tmp_path: Path) -> None:
+def test_an_archive_without_the_expected_files_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=r"`nvcuda\.dll` is missing"):
         tree_files(zluda_lock(), stored(tmp_path, zluda=("setup.exe",), pack=PACK))
 

@@ -1,4 +1,4 @@
-"""The hash of a first download is recorded, and later downloads must match it."""
+"""Pinned hashes: the hash of a first download is recorded, and later downloads must match it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def context(tmp_path: Path, network: Network | None = None) -> Context:
 
 
 def pinned(lock: Lock, work: Context, installed: Sequence[InstalledSdk] = ()) -> Lock:
-    """Prepare a plan, as `create` does before it changes the prefix."""
+    """Download the files of a lock, as `create` does before it changes the prefix."""
     return ensure_available(with_installed_sdk(lock, work, installed), work)[0]
 
 
@@ -69,7 +69,7 @@ def unpinned(url: str) -> Lock:
     return replace(lock, components=(replace(part, artifacts=(unknown,)),))
 
 
-def test_the_first_download_is_recorded_with_a_note(
+def test_the_hash_of_a_first_download_is_recorded_with_a_note(
     tmp_path: Path, server: Loopback, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"{server.url}/zluda.zip"
@@ -84,7 +84,7 @@ def test_the_first_download_is_recorded_with_a_note(
     assert len([each for each in server.seen("/zluda.zip") if each.method == "GET"]) == 1
 
 
-def test_all_files_in_a_set_are_recorded_regardless_of_their_order(tmp_path: Path, server: Loopback) -> None:
+def test_the_hashes_of_all_files_in_a_set_are_recorded_in_any_order(tmp_path: Path, server: Loopback) -> None:
     addresses = [f"/{number}.zip" for number in range(6)]
     for address in addresses:
         server.files[address] = archive(address.encode())
@@ -108,15 +108,15 @@ def test_a_file_that_differs_from_a_concurrent_download_is_an_error(tmp_path: Pa
     assert read_pins(work.home)[unknown.url]["sha256"] == "a" * 64
 
 
-def test_a_web_page_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
+def test_the_hash_of_a_web_page_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
     server.files["/zluda.zip"] = HTML
     with pytest.raises(FetchError, match="sent a web page"):
         pinned(unpinned(f"{server.url}/zluda.zip"), context(tmp_path))
     assert read_pins(Home(tmp_path)) == {}
 
 
-def test_files_of_the_wrong_type_are_not_recorded(tmp_path: Path, server: Loopback) -> None:
-    """An error page with status 200 must not become the hash that later downloads have to match."""
+def test_the_hashes_of_files_of_the_wrong_type_are_not_recorded(tmp_path: Path, server: Loopback) -> None:
+    """Later downloads must not be compared with an error page that was served with status 200."""
     server.files["/zluda.zip"] = b'{"error": "rate limited"}'
     with pytest.raises(ArchiveError):
         pinned(unpinned(f"{server.url}/zluda.zip"), context(tmp_path))
@@ -125,7 +125,7 @@ def test_files_of_the_wrong_type_are_not_recorded(tmp_path: Path, server: Loopba
     assert found.sha256 == hashlib.sha256(DATA).hexdigest()
 
 
-def test_an_unencrypted_first_download_is_refused(tmp_path: Path) -> None:
+def test_a_first_download_over_plain_http_is_refused(tmp_path: Path) -> None:
     mirrors = (("https://example.invalid/", ("http://192.0.2.1/",)),)
     work = context(tmp_path, network=Network(mirrors=mirrors, pause_s=0.01))
     with pytest.raises(FetchError, match="the connection is not encrypted"):
@@ -148,7 +148,7 @@ def test_damaged_pins_are_an_error(tmp_path: Path, text: str) -> None:
 
 
 def made_installer(tmp_path: Path) -> bytes:
-    """Return an installer that rocenv can unpack."""
+    """An installer that rocenv can unpack."""
     path = tmp_path / "made.exe"
     installer(path, "5.7", {"SDKCore/ROCm_SDK_Core.msi": {"bin/amdhip64.dll": b"MZ"}})
     return path.read_bytes()
@@ -186,14 +186,14 @@ class TestInstalledSdk:
         lock = pinned(self.lock(), work, (installed,))
         [artifact] = lock.components[0].artifacts
         assert (artifact.kind, artifact.path) == ("folder", str(folder))
-        assert artifact.url == "https://example.invalid/sdk.exe", "other machines download it from there"
+        assert artifact.url == "https://example.invalid/sdk.exe", "other machines download the SDK from there"
         assert set(store.manifest_of(work.home, artifact)) == {"bin/amdhip64.dll"}
         copy = store.tree_of(work.home, artifact) / "bin/amdhip64.dll"
         assert not copy.samefile(folder / "bin/amdhip64.dll"), "a link would point into Program Files"
         (folder / "bin/amdhip64.dll").unlink()
         assert pinned(lock, work).components == lock.components, "the SDK was uninstalled; the copy stays"
 
-    def test_a_different_release_or_a_broken_sdk_is_ignored(
+    def test_an_installed_sdk_that_is_broken_or_another_release_is_ignored(
         self, tmp_path: Path, server: Loopback, capsys: pytest.CaptureFixture[str]
     ) -> None:
         server.files["/sdk.exe"] = made_installer(tmp_path)
@@ -211,7 +211,7 @@ class TestInstalledSdk:
         assert found.components[0].artifacts[0].kind == "installer"
         assert "`rocblas.dll` is missing" in capsys.readouterr().err
 
-    def test_an_sdk_copied_on_a_different_machine_is_downloaded_from_amd(
+    def test_a_lock_with_an_sdk_copied_on_another_machine_downloads_it_from_amd(
         self, tmp_path: Path, server: Loopback
     ) -> None:
         server.files["/AMD.exe"] = data = made_installer(tmp_path)

@@ -83,7 +83,7 @@ REFUSED = {
     " a": "begins",
     "n" * 201: "too long",
     "日" * 67: "too long",
-    "ΐ" * 100: "too long",  # for the name of the lock, which all spellings share
+    "ΐ" * 100: "too long",  # as the name of the lock file, which all spellings share
     "con": "device",
     "NUL": "device",
     "Com1": "device",
@@ -95,7 +95,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("name", "text"), REFUSED.items(), ids=[ascii(name)[:20] for name in REFUSED])
-def test_invalid_names(home: Home, name: str, text: str) -> None:
+def test_invalid_env_names_are_rejected(home: Home, name: str, text: str) -> None:
     with pytest.raises(PrefixError, match=text) as caught:
         prefix_of(home, name)
     assert caught.value.code == "env-name"
@@ -121,7 +121,7 @@ def test_invalid_names(home: Home, name: str, text: str) -> None:
         "nul5",
     ],
 )
-def test_valid_names(home: Home, name: str) -> None:
+def test_valid_env_names_are_accepted(home: Home, name: str) -> None:
     prefix = prefix_of(home, name)
     prefix.own.mkdir(parents=True)
     prefix.write_record(record_of(name), FILES)
@@ -131,14 +131,14 @@ def test_valid_names(home: Home, name: str) -> None:
         pass  # lock file names are longer
 
 
-def test_all_spellings_of_a_name_share_a_lock(home: Home) -> None:
+def test_all_spellings_of_an_env_name_share_a_lock(home: Home) -> None:
     assert home.lock("env", "SD") == home.lock("env", "sd")
     assert home.lock("env", "STRASSE") == home.lock("env", "straße")
     assert home.lock("env", "sd") != home.lock("env", "sdx")
 
 
 class TestInterruptedRemoval:
-    """On Windows, rocenv renames a folder before it removes it, so an interrupted removal leaves this."""
+    """A removal that was interrupted on Windows, where rocenv renames a folder before it removes it."""
 
     @pytest.fixture
     def left(self, home: Home, prefix: Prefix) -> Path:
@@ -160,7 +160,7 @@ class TestInterruptedRemoval:
         with pytest.raises(PrefixError, match="there is no env `demo`"):
             remove(home, "demo")
 
-    def test_creating_an_env_with_that_name_completes_the_removal(self, home: Home, left: Path) -> None:
+    def test_creating_an_env_with_the_same_name_completes_the_removal(self, home: Home, left: Path) -> None:
         anew = Prefix(home.envs / "demo")
         anew.own.mkdir(parents=True)
         anew.write_record(record_of("demo"), FILES)
@@ -177,7 +177,7 @@ class TestInterruptedRemoval:
             remove(home, "demo")
         assert (similar / ".rocenv" / "record.json").exists()
 
-    def test_a_foreign_folder_is_kept(self, home: Home) -> None:
+    def test_a_folder_that_rocenv_did_not_create_is_kept(self, home: Home) -> None:
         theirs = home.envs / ".demo.4711.removing"
         theirs.mkdir(parents=True)
         (theirs / "data").write_text("mine")
@@ -187,24 +187,24 @@ class TestInterruptedRemoval:
 
 
 @pytest.mark.parametrize("name", ["a;b", "a:b", "a\nb", "x$ORIGIN", "${LIB}", "$PLATFORM-1"])
-def test_a_home_whose_path_breaks_envs_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_home_path_that_would_break_envs_is_rejected(tmp_path: Path, name: str) -> None:
     """Loaders and shells would misread or split such a path."""
     home = Home(tmp_path / name)
     with pytest.raises(PrefixError, match=r"dynamic loader|PATH|control characters") as caught:
         require_place(prefix_of(home, "demo"), Context(home))
     assert caught.value.code == "prefix-unusable"
     assert "set ROCENV_HOME to a different folder" in caught.value.hints[0]
-    assert not home.path.exists(), "rocenv refuses it before it creates or downloads anything"
+    assert not home.path.exists(), "rocenv rejects the path before it creates or downloads anything"
 
 
 @pytest.mark.parametrize("name", ["a b", "$HOME", "it's", "日本", "$LOCAL"])
-def test_a_home_can_have_an_unusual_name(tmp_path: Path, name: str) -> None:
+def test_unusual_home_paths_are_accepted(tmp_path: Path, name: str) -> None:
     home = Home(tmp_path / name)
     require_place(prefix_of(home, "demo"), Context(home))
 
 
 class TestState:
-    def test_each_state_is_detected(self, home: Home, prefix: Prefix) -> None:
+    def test_each_state_of_an_env_is_detected(self, home: Home, prefix: Prefix) -> None:
         assert prefix.state == "complete"
         assert prefix_of(home, "other").state == "absent"
         (prefix.own / "record.json").unlink()
@@ -215,7 +215,7 @@ class TestState:
         assert prefix_of(home, "empty").state == "absent"
 
     @pytest.mark.parametrize("kind", ["folder", "file", "link to nowhere", "marker that is a file"])
-    def test_foreign_folders(self, home: Home, kind: str) -> None:
+    def test_folders_that_rocenv_did_not_create_are_not_listed_as_envs(self, home: Home, kind: str) -> None:
         place = home.envs / "theirs"
         home.envs.mkdir(parents=True)
         if kind == "file":
@@ -231,14 +231,14 @@ class TestState:
         assert caught.value.code == "env-foreign"
         assert caught.value.hints
 
-    def test_the_list_omits_hidden_folders(self, home: Home, prefix: Prefix) -> None:
+    def test_the_list_of_envs_omits_hidden_folders(self, home: Home, prefix: Prefix) -> None:
         prefix.path.rename(home.envs / ".trash")
         assert all_prefixes(home) == []
         assert all_prefixes(Home(home.path / "nowhere")) == []
 
 
 class TestRecord:
-    def test_round_trip(self, prefix: Prefix) -> None:
+    def test_a_written_record_is_read_back_unchanged(self, prefix: Prefix) -> None:
         record = prefix.record()
         assert replace(record, files_sha256="") == replace(record_of("demo"), prefix=str(prefix.path))
         assert prefix.files(record) == FILES
@@ -254,7 +254,7 @@ class TestRecord:
             (lambda plain: plain.pop("schema"), "a different version"),
         ],
     )
-    def test_invalid_values_are_errors(
+    def test_invalid_values_in_a_record_are_errors(
         self, prefix: Prefix, change: Callable[[dict[str, object]], object], text: str
     ) -> None:
         path = prefix.own / "record.json"
@@ -274,7 +274,7 @@ class TestRecord:
         assert caught.value.hints
 
     def test_the_hints_back_up_the_lock_before_removing_the_env(self, home: Home) -> None:
-        # Pasting the commands into a shell must work.
+        # The commands must work when they are pasted into a shell.
         prefix = Prefix(home.envs / "it's demo")
         prefix.own.mkdir(parents=True)
         prefix.lock_file.write_text("the lock")
@@ -303,7 +303,7 @@ class TestRecord:
         with pytest.raises(DataError, match=path.name):
             prefix.files(record)
 
-    def test_a_new_record_replaces_the_old_one_and_its_list(self, prefix: Prefix) -> None:
+    def test_a_new_record_replaces_the_old_record_and_its_file_list(self, prefix: Prefix) -> None:
         files = FILES | {"rocm/b": FileEntry(sha256="1" * 64, size_bytes=1)}
         prefix.write_record(record_of("demo"), files)
         assert prefix.files(prefix.record()) == files
@@ -319,7 +319,7 @@ class TestRecord:
 
 
 class TestWipe:
-    def test_wiping_removes_only_the_prefix(self, prefix: Prefix, tmp_path: Path) -> None:
+    def test_wiping_an_env_removes_only_its_prefix(self, prefix: Prefix, tmp_path: Path) -> None:
         outside = tmp_path / "outside"
         outside.mkdir()
         (outside / "mine").write_text("x")

@@ -1,4 +1,4 @@
-"""Create and undo shims in a folder that resembles a Windows env; this works on any system."""
+"""Creating and undoing shims, on any system, in a folder that resembles a Windows env."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def content(prefix: Prefix) -> dict[str, bytes]:
     }
 
 
-def test_shims_in_their_own_folder_leave_torch_unchanged(prefix: Prefix) -> None:
+def test_shims_in_a_folder_of_their_own_leave_torch_unchanged(prefix: Prefix) -> None:
     made = apply_shims(prefix, zluda_lock(), entries(prefix))
     there = content(prefix)
     assert {path: there[path] for path in FILES} == FILES
@@ -65,7 +65,7 @@ def test_shims_in_torch_can_be_undone(prefix: Prefix, times: int) -> None:
     there = content(prefix)
     assert there[f"{TORCH_LIB}/cublas64_11.dll"] == b"zluda cublas"
     assert there[f"{TORCH_LIB}/nvrtc64_112_0.dll"] == b"zluda nvrtc"
-    assert there["zluda/nvrtc_cuda.dll"] == b"nvidia nvrtc", "the wrapper does not call itself"
+    assert there["zluda/nvrtc_cuda.dll"] == b"nvidia nvrtc", "the wrapper must not call itself"
     assert base_files(zluda_lock(), base | made) == base
     undo_shims(prefix, zluda_lock())
     after = content(prefix)
@@ -80,11 +80,11 @@ def test_a_file_from_another_program_is_not_saved_as_torchs_original(prefix: Pre
     with pytest.raises(PrefixError, match="is not the original torch file") as caught:
         apply_shims(prefix, zluda_lock(), base, in_torch=True)
     assert "rocenv repair" in caught.value.hints[0]
-    assert path.read_bytes() == b"of an upgrade by hand", "nothing is lost"
+    assert path.read_bytes() == b"of an upgrade by hand", "the unknown file is kept"
 
 
 def test_a_wrapper_never_wraps_itself(prefix: Prefix) -> None:
-    """If it did, nvrtc_cuda.dll would be ZLUDA's and call itself, as in ComfyUI-Zluda and Applio."""
+    """Otherwise nvrtc_cuda.dll would be the ZLUDA wrapper and call itself, as in ComfyUI-Zluda and Applio."""
     path = prefix.path / TORCH_LIB / "nvrtc64_112_0.dll"
     path.chmod(0o644)
     path.write_bytes(FILES["zluda/nvrtc.dll"])
@@ -93,7 +93,7 @@ def test_a_wrapper_never_wraps_itself(prefix: Prefix) -> None:
             apply_shims(prefix, zluda_lock(), entries(prefix), in_torch=in_torch)
 
 
-def test_an_incomplete_build_is_an_error(prefix: Prefix) -> None:
+def test_an_incomplete_zluda_build_is_an_error(prefix: Prefix) -> None:
     base = {path: entry for path, entry in entries(prefix).items() if path != "zluda/cublas.dll"}
     with pytest.raises(PrefixError, match=r"no component contains `zluda/cublas\.dll`"):
         apply_shims(prefix, zluda_lock(), base)

@@ -29,7 +29,7 @@ def add(cached_home: CachedHome, artifact: Artifact) -> None:
 
 
 def whole(cached_home: CachedHome) -> set[str]:
-    """Return the hashes in the store, after checking that every entry is complete and nothing else exists."""
+    """A function that asserts that all store entries are complete and returns their hashes."""
     found = set()
     for place in cached_home.home.store.iterdir():
         if place.name == store.STAGING:
@@ -60,7 +60,7 @@ def test_an_added_artifact_is_read_only(cached_home: CachedHome) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o444
 
 
-def test_adding_again_does_nothing(cached_home: CachedHome) -> None:
+def test_adding_an_artifact_again_does_nothing(cached_home: CachedHome) -> None:
     artifact = cached_home.artifact("x", ENTRIES)
     add(cached_home, artifact)
     before = (store.tree_of(cached_home.home, artifact) / "usr/lib/libx.so.1").stat()
@@ -78,12 +78,12 @@ def test_a_modified_cached_package_is_removed(cached_home: CachedHome) -> None:
     with pytest.raises(FetchError, match=r"x 1\.0") as caught:
         add(cached_home, artifact)
     assert caught.value.code == "hash-mismatch"
-    assert not cached_home.package(artifact).exists(), "otherwise every later attempt would find it"
+    assert not cached_home.package(artifact).exists(), "otherwise every later attempt would use it"
     assert not store.holds(cached_home.home, artifact)
 
 
 def test_a_valid_package_with_a_different_hash_is_never_accepted(cached_home: CachedHome) -> None:
-    """The package unpacks without errors; only the end reveals the wrong hash."""
+    """The package unpacks without errors, and its hash is known only at the end."""
     artifact, other = (
         cached_home.artifact("x", ENTRIES),
         cached_home.artifact("y", [*ENTRIES, file("./z", "more")]),
@@ -124,7 +124,7 @@ def test_leftovers_of_a_killed_process_are_harmless(cached_home: CachedHome) -> 
     assert whole(cached_home) == {artifact.sha256}
 
 
-def test_concurrent_processes_unpack_an_artifact_once(cached_home: CachedHome) -> None:
+def test_concurrent_processes_unpack_an_artifact_only_once(cached_home: CachedHome) -> None:
     entries = [*ENTRIES, *(file(f"./usr/share/{number}", os.urandom(20_000)) for number in range(200))]
     artifact = cached_home.artifact("x", entries)
     code = textwrap.dedent(
@@ -177,7 +177,7 @@ def test_a_damaged_manifest_is_reported(cached_home: CachedHome, text: str) -> N
     assert str(manifest) in caught.value.message
 
 
-def test_a_damaged_entry_stays_until_it_is_replaced_and_envs_keep_their_files(
+def test_replacing_a_damaged_entry_does_not_change_the_files_of_envs(
     cached_home: CachedHome,
 ) -> None:
     artifact = cached_home.artifact("x", ENTRIES)
@@ -229,7 +229,7 @@ def test_gc_removes_nothing_in_a_home_without_a_store(cached_home: CachedHome) -
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="requires /dev/full")
 def test_a_full_disk_is_reported(cached_home: CachedHome) -> None:
-    # Writing an unpacked file fails; tests/crash/test_full_disk.py fills a whole disk.
+    # Here, only one write fails; tests/crash/test_full_disk.py fills a whole disk.
     artifact = cached_home.artifact("x", ENTRIES)
 
     def full(_size: int) -> None:

@@ -1,4 +1,4 @@
-"""A user who can write to the cache, or to the store without its key, cannot change any byte in an env."""
+"""Attackers who can write to the cache, or to the store without its key, and must not change an env."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def zipped(content: bytes) -> bytes:
 
 @contextlib.contextmanager
 def writer(how: str, package: Path, good: bytes, evil: bytes, folder_: Path) -> Iterator[None]:
-    """In a separate process, repeatedly replace a file with a different one and restore it."""
+    """Start a process that repeatedly replaces a file with a different one and restores it."""
     (folder_ / "good").write_bytes(good)
     (folder_ / "evil").write_bytes(evil)
     head = f"""
@@ -114,11 +114,11 @@ def test_only_hashed_bytes_are_unpacked(cached_home: CachedHome, tmp_path: Path,
             library = store.tree_of(cached_home.home, artifact) / "nvcuda.dll"
             assert library.read_bytes() == GOOD
             shutil.rmtree(library.parents[1])
-    assert refused, "the other process never interfered"
+    assert refused, "the other process never replaced the file in time"
 
 
 @pytest.mark.skipif(WINDOWS, reason="Windows files have no modes")
-def test_others_cannot_write_to_the_private_copy(
+def test_other_users_cannot_write_to_the_private_copy(
     cached_home: CachedHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = os.umask(0)
@@ -145,7 +145,7 @@ def test_others_cannot_write_to_the_private_copy(
 @pytest.mark.skipif(WINDOWS, reason="Windows folders cannot contain pipes")
 @pytest.mark.parametrize("kind", ["deb", "archive"])
 @pytest.mark.parametrize("what", ["a pipe", "a folder", "a device"])
-def test_special_files_in_the_cache_are_refused(cached_home: CachedHome, kind: str, what: str) -> None:
+def test_special_files_in_the_cache_are_rejected(cached_home: CachedHome, kind: str, what: str) -> None:
     artifact = replace(cached_home.artifact("x", ENTRIES), kind=kind)
     package = cached_home.package(artifact)
     package.unlink()
@@ -158,7 +158,7 @@ def test_special_files_in_the_cache_are_refused(cached_home: CachedHome, kind: s
 
 
 class TestTheManifest:
-    def test_changing_both_files_and_manifest_is_detected(self, cached_home: CachedHome) -> None:
+    def test_changing_both_the_files_and_the_manifest_is_detected(self, cached_home: CachedHome) -> None:
         artifact = cached_home.artifact("x", ENTRIES)
         cached_home.add(artifact)
         place = cached_home.home.store / artifact.sha256
@@ -175,7 +175,7 @@ class TestTheManifest:
         cached_home.add(artifact)
         assert library.read_text() == "content"
 
-    def test_an_entry_moved_to_a_different_hash_is_invalid(self, cached_home: CachedHome) -> None:
+    def test_a_store_entry_moved_to_a_different_hash_is_invalid(self, cached_home: CachedHome) -> None:
         first, second = cached_home.artifact("x", ENTRIES), cached_home.artifact("y", [file("./y", "other")])
         cached_home.add(first)
         shutil.copytree(cached_home.home.store / first.sha256, cached_home.home.store / second.sha256)
@@ -183,7 +183,7 @@ class TestTheManifest:
         cached_home.add(second)
         assert set(store.manifest_of(cached_home.home, second)) == {"y"}
 
-    def test_an_entry_from_an_older_version_or_a_different_home_is_invalid(
+    def test_a_store_entry_from_an_older_rocenv_or_another_home_is_invalid(
         self, cached_home: CachedHome, tmp_path: Path
     ) -> None:
         artifact = cached_home.artifact("x", ENTRIES)
@@ -199,14 +199,14 @@ class TestTheManifest:
         shutil.copytree(cached_home.home.store, other.store)
         assert not store.holds(other, artifact)
 
-    def test_create_and_verify_detect_a_planted_entry(self, mini: Mini) -> None:
+    def test_create_and_verify_detect_a_planted_store_entry(self, mini: Mini) -> None:
         assert mini.run("create", "one", "--rocm", "5.7", "--no-verify").returncode == 0
         library = next(
             path for path in (mini.home / "store").rglob("librocblas.so*") if not path.is_symlink()
         )
         content = library.read_bytes()
         library.chmod(0o644)
-        library.write_bytes(content + b"evil")  # also changes the env's file, because it is the same file
+        library.write_bytes(content + b"evil")  # also changes the env, which shares the file
         place = next(path for path in library.parents if path.parent.name == "store")
         manifest, old = place / "manifest.json", hashlib.sha256(content).hexdigest()
         text = manifest.read_text().replace(old, hashlib.sha256(content + b"evil").hexdigest())
@@ -255,12 +255,12 @@ class TestUnpackedSizeLimit:
         cached_home.add(artifact)
         assert store.holds(cached_home.home, artifact)
 
-    def test_trailing_data_is_limited(self, cached_home: CachedHome) -> None:
+    def test_trailing_data_in_a_package_is_limited(self, cached_home: CachedHome) -> None:
         package = deb((), data=compress(tar([file("./x", b"x")]) + bytes(200 << 20), "xz"))
         artifact = replace(cached_home.artifact("x", (), package), installed_bytes=1024)
         assert self.written(cached_home, artifact) == 1
 
-    def test_an_oversized_header_is_rejected(self, cached_home: CachedHome) -> None:
+    def test_an_oversized_tar_header_is_rejected(self, cached_home: CachedHome) -> None:
         long_name = [file("./" + "a/" * (4 << 20), b"x")]
         artifact = replace(cached_home.artifact("x", (), deb(long_name)), installed_bytes=1 << 30)
         assert self.written(cached_home, artifact) == 0

@@ -1,4 +1,4 @@
-"""Unpack hostile archives: every known way to escape the folder, and damage that `tarfile` hides."""
+"""Hostile archives: every known way to escape the folder, and damage that `tarfile` hides."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class TestContents:
         modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in place.iterdir()}
         assert modes == {"a": 0o444, "b": 0o555, "c": 0o444}
 
-    def test_progress_counts_every_byte(self, place: Path) -> None:
+    def test_unpacking_progress_counts_every_byte(self, place: Path) -> None:
         counted: list[int] = []
         stream = tar([file("a", bytes(3_000_000)), file("b", b"12")])
         unpack(iter([stream]), place, counted.append)
@@ -122,7 +122,7 @@ class TestContents:
         assert files[name].size_bytes == 3
         assert "pax-" + name in take(place, pax({"path": "pax-" + name}, file("short", "pax")))
 
-    def test_unicode_names(self, place: Path) -> None:
+    def test_unicode_names_are_kept(self, place: Path) -> None:
         names = [
             "日本語",
             "Főtanúsítvány.crt",
@@ -135,7 +135,7 @@ class TestContents:
         ]
         assert sorted(take(place, tar(file(name, "x") for name in names))) == sorted(names)
 
-    def test_chunk_sizes_do_not_matter(self, place: Path) -> None:
+    def test_the_result_does_not_depend_on_chunk_sizes(self, place: Path) -> None:
         stream = tar([file("a", "x" * 2000), folder("d"), file("d/b", "y" * 700), symlink("l", "a")])
         found = []
         for step in (1, 511, 512, 513, 100_000):
@@ -145,7 +145,7 @@ class TestContents:
         assert all(each == found[0] for each in found)
         assert len(found[0]) == 3
 
-    def test_an_empty_chunk_is_not_the_end(self, place: Path) -> None:
+    def test_an_empty_chunk_does_not_end_the_stream(self, place: Path) -> None:
         stream = tar([file("a", "x" * 2000)])
         assert unpack(iter([stream[:700], b"", stream[700:]]), place)["a"].size_bytes == 2000
 
@@ -163,12 +163,12 @@ ABSOLUTE_LINKS = {
 
 class TestLinks:
     @pytest.mark.parametrize(("given_", "expected"), ABSOLUTE_LINKS.items())
-    def test_an_absolute_target_is_relative_to_the_root_of_the_tree(
+    def test_an_absolute_link_target_is_relative_to_the_root_of_the_tree(
         self, given_: tuple[str, str], expected: str
     ) -> None:
         assert link_target(*given_) == expected
 
-    def test_targets_do_not_depend_on_the_working_directory(
+    def test_link_targets_do_not_depend_on_the_working_directory(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         gone = tmp_path / "gone"
@@ -177,7 +177,7 @@ class TestLinks:
         gone.rmdir()
         assert link_target("usr/share/l", "/etc/x") == "../../etc/x"
 
-    def test_an_absolute_link_points_into_the_tree(self, place: Path) -> None:
+    def test_an_absolute_link_is_rewritten_to_point_into_the_tree(self, place: Path) -> None:
         take(place, tar([file("etc/passwd", "of the package\n"), symlink("usr/lib/l", "/etc/passwd")]))
         assert (place / "usr/lib/l").read_text() == "of the package\n"
 
@@ -241,12 +241,12 @@ HOSTILE: dict[str, tuple[list[Entry], str]] = {
 
 class TestRejected:
     @pytest.mark.parametrize(("entries", "text"), HOSTILE.values(), ids=HOSTILE.keys())
-    def test_hostile_members(self, place: Path, entries: list[Entry], text: str) -> None:
+    def test_hostile_members_are_rejected(self, place: Path, entries: list[Entry], text: str) -> None:
         before = snapshot(place.parent, place)
         with pytest.raises(ArchiveError, match=text) as caught:
             take(place, tar([file("first", "x"), *entries]))
         assert snapshot(place.parent, place) == before
-        assert caught.value.message.isprintable(), "it would control the terminal"
+        assert caught.value.message.isprintable(), "the message could control the terminal"
         for path in place.rglob("*"):
             assert path.is_symlink() or path.is_file() or path.is_dir()
             assert place.resolve() in path.resolve().parents
@@ -287,12 +287,12 @@ class TestRejected:
         [b"77777777777\0", b"\x80" + b"\x7f" * 11, b"\xff" * 11 + b"\x01", b"\xff" * 10 + b"\xfe\x00"],
         ids=["8 GiB", "an exabyte", "below zero", "far below zero"],
     )
-    def test_a_false_size_is_rejected(self, place: Path, size: bytes) -> None:
+    def test_a_wrong_member_size_is_rejected(self, place: Path, size: bytes) -> None:
         with pytest.raises(ArchiveError):
             take(place, with_header(tar([file("x", "x" * 600), file("y", "y")]), 124, size))
         assert sum(path.stat().st_size for path in place.iterdir()) < 20_000
 
-    def test_damage_in_the_middle_is_an_error(self, place: Path) -> None:
+    def test_damage_in_the_middle_of_a_tar_is_an_error(self, place: Path) -> None:
         stream = bytearray(tar([file("a", "x"), file("b", "x"), file("c", "x")]))
         stream[1024 + 20] ^= 1
         with pytest.raises(ArchiveError, match="tar"):
@@ -307,7 +307,7 @@ class TestRejected:
 
     @settings(max_examples=150, deadline=None)
     @given(data=st.data())
-    def test_any_damage_is_an_error_or_changes_only_file_contents(
+    def test_any_damage_to_a_tar_is_an_error_or_changes_only_file_contents(
         self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     ) -> None:
         around = tmp_path_factory.mktemp("around")
@@ -332,7 +332,7 @@ class TestRejected:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from("ab./\\:\0\n~é"), max_size=12))
-def test_a_name_stays_inside_the_tree_or_is_refused(name: str) -> None:
+def test_a_name_that_points_outside_the_tree_is_rejected(name: str) -> None:
     try:
         path = member_path(name)
     except ArchiveError:
@@ -347,7 +347,7 @@ def test_a_name_stays_inside_the_tree_or_is_refused(name: str) -> None:
     name=st.lists(st.sampled_from(["a", "b", "usr"]), min_size=1, max_size=4),
     target=st.text(st.sampled_from("ab./"), max_size=14),
 )
-def test_a_link_stays_inside_the_tree_or_is_refused(
+def test_a_link_that_points_outside_the_tree_is_rejected(
     tmp_path_factory: pytest.TempPathFactory, name: list[str], target: str
 ) -> None:
     try:
@@ -359,8 +359,8 @@ def test_a_link_stays_inside_the_tree_or_is_refused(
     assert joined == "/top" or joined.startswith("/top/")
 
 
-def test_no_chain_of_links_escapes(place: Path) -> None:
-    """Each link is harmless on its own; only the chain would escape."""
+def test_no_chain_of_links_points_outside_the_tree(place: Path) -> None:
+    """Each link is harmless on its own; only the chain would point outside."""
     entries: Iterable[Entry] = [
         folder("a/b/c"),
         symlink("a/b/c/up", ".."),

@@ -1,4 +1,4 @@
-"""`rocenv upgrade` replaces an env's set with the newest one for its request, and can undo that."""
+"""`rocenv upgrade`: replacing an env's set with the newest one that matches its request, and undoing that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def publish_newer(mini: Mini, version: str = "5.7.2") -> None:
-    """Offer a newer release that matches `--rocm 5.7`."""
+    """Publish a newer release that matches `--rocm 5.7`."""
     mini.add_set("mini57", version, "2.17", {})
     mini.repo.publish()
     add_row(mini.root / "profiles", "mini57", version)
@@ -76,7 +76,7 @@ def test_a_dry_run_fails_like_the_real_run(mini: Mini) -> None:
         assert (done.returncode, "of disk space in" in done.stderr) == (1, True), done.stderr
 
 
-def test_the_newer_set_replaces_the_old_one_and_is_rolled_back(mini: Mini) -> None:
+def test_a_newer_set_replaces_the_old_one_and_can_be_rolled_back(mini: Mini) -> None:
     mini.create()
     cache = mini.prefix("demo") / "cache"
     for path in ("huggingface/model", "torch/hub/weights", "torch/kernels/old", "miopen/db/old"):
@@ -96,7 +96,9 @@ def test_the_newer_set_replaces_the_old_one_and_is_rolled_back(mini: Mini) -> No
         assert (cache / "huggingface" / "model").exists()
         assert (cache / "torch" / "hub" / "weights").exists()
         assert (mini.prefix("demo") / "webui" / "own.py").read_text() == "mine"
-        assert (cache / "miopen" / "db" / "old").exists() is back, "compiled for a different set"
+        assert (cache / "miopen" / "db" / "old").exists() is back, (
+            "the cached kernels were compiled for a different set"
+        )
         assert (cache / "torch" / "kernels" / "old").exists() is back
         seen = mini.run("run", "demo", "--", "sh", "-c", "echo $ROCM_PATH")
         assert seen.stdout.startswith(str(mini.prefix("demo"))), seen.stderr
@@ -121,7 +123,7 @@ def test_a_new_build_of_the_same_release_is_an_upgrade(mini: Mini) -> None:
 
 def test_a_set_that_does_not_work_on_this_machine_is_not_used(mini: Mini) -> None:
     mini.create()
-    publish_newer(mini)  # the libraries are text files, which no loader accepts
+    publish_newer(mini)  # the libraries are text files, which the loader rejects
     done = mini.run("upgrade", "demo", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"] == "upgrade-broken"
@@ -130,7 +132,7 @@ def test_a_set_that_does_not_work_on_this_machine_is_not_used(mini: Mini) -> Non
     assert version_of(mini) == "5.7.1"
 
 
-def test_only_the_next_upgrade_removes_the_previous_set(mini: Mini) -> None:
+def test_the_previous_set_is_kept_until_the_next_upgrade(mini: Mini) -> None:
     mini.create()
     publish_newer(mini)
     result(mini)
@@ -150,7 +152,7 @@ def test_rollback_without_an_upgrade_is_an_error(mini: Mini) -> None:
 
 
 class TestKilledSwap:
-    """If upgrade is killed at any rename, running it again continues from there, and nothing is lost."""
+    """Upgrades killed at any rename, which the next command completes without losing a set."""
 
     @pytest.fixture
     def both(self, mini: Mini) -> Mini:
@@ -189,4 +191,4 @@ class TestKilledSwap:
         prefix.record()
         assert (prefix.path / "cache" / "model").read_text() == "x"
         versions = {version_of(both, name) for name in names(both)}
-        assert versions == {"5.7.1", "6.4.3"}, "no set is lost"
+        assert versions == {"5.7.1", "6.4.3"}, "both sets still exist"

@@ -1,4 +1,4 @@
-"""Compare the decoder with `lzma` and the `xz` program, using streams from both."""
+"""The xz decoder, compared with `lzma` and the `xz` program on streams from both."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def decode(stream: bytes, pool: ThreadPoolExecutor, ahead: int = 3) -> bytes:
 
 
 def streams() -> dict[str, bytes]:
-    """Return `DATA` as every kind of stream; the name contains the checksum type."""
+    """Return `DATA` as every kind of stream; the keys contain the checksum type."""
     found = {
         f"one block, {name}": lzma.compress(DATA, check=check, preset=0) for name, check in CHECKS.items()
     }
@@ -77,8 +77,8 @@ class TestWholeStreams:
     def test_every_kind_of_stream_is_decoded(self, pool: ThreadPoolExecutor, name: str) -> None:
         assert decode(STREAMS[name], pool) == DATA
 
-    def test_blocks_are_decoded_separately(self) -> None:
-        # Otherwise all tests in this file would use the sequential decoder.
+    def test_blocks_with_known_sizes_are_decoded_separately(self) -> None:
+        # This ensures that the tests in this file do not all use the sequential decoder.
         stream = STREAMS["sized blocks, crc64"]
         assert stream[13] & 0xC0 == 0xC0
         with CountingPool(1) as own:
@@ -86,30 +86,36 @@ class TestWholeStreams:
         assert own.submitted == -(-len(DATA) // (16 * KIB))
 
     @pytest.mark.parametrize("options", [("-T1",), ("-T2", "--block-size=4KiB")])
-    def test_empty_data(self, pool: ThreadPoolExecutor, options: tuple[str, ...]) -> None:
+    def test_a_stream_of_empty_data_is_decoded(
+        self, pool: ThreadPoolExecutor, options: tuple[str, ...]
+    ) -> None:
         assert decode(xz(b"", *options), pool) == b""
 
     @settings(max_examples=60, deadline=None)
     @given(
         data=st.binary(max_size=3000), check=st.sampled_from(sorted(CHECKS.values())), ahead=st.integers(1, 4)
     )
-    def test_any_content(self, pool: ThreadPoolExecutor, data: bytes, check: int, ahead: int) -> None:
+    def test_streams_of_any_content_are_decoded(
+        self, pool: ThreadPoolExecutor, data: bytes, check: int, ahead: int
+    ) -> None:
         assert decode(lzma.compress(data, check=check), pool, ahead) == data
 
     @pytest.mark.parametrize("size", [1, 4 * KIB - 1, 4 * KIB, 4 * KIB + 1, 8 * KIB, 100 * KIB + 3])
-    def test_the_last_block_can_have_any_length(self, pool: ThreadPoolExecutor, size: int) -> None:
+    def test_the_last_block_of_a_stream_can_have_any_length(
+        self, pool: ThreadPoolExecutor, size: int
+    ) -> None:
         data = random.Random(size).randbytes(size)
         assert decode(xz(data, "-0", "-T2", "--block-size=4KiB"), pool) == data
 
     @pytest.mark.parametrize(
         "filters", [("--x86", "--lzma2=preset=1"), ("--delta=dist=4", "--lzma2=preset=0")]
     )
-    def test_filters_before_the_compression_are_supported(
+    def test_filters_before_lzma2_are_supported(
         self, pool: ThreadPoolExecutor, filters: tuple[str, ...]
     ) -> None:
         assert decode(xz(DATA, "-T2", "--block-size=16KiB", *filters), pool) == DATA
 
-    def test_chunks_are_small(self, pool: ThreadPoolExecutor) -> None:
+    def test_decoded_chunks_are_small(self, pool: ThreadPoolExecutor) -> None:
         stream = xz(bytes(8 << 20), "-0", "-T2", "--block-size=4MiB")
         sizes = [len(piece) for piece in xz_chunks(io.BytesIO(stream), pool, 2)]
         assert max(sizes) <= CHUNK_BYTES
@@ -136,7 +142,7 @@ class TestWholeStreams:
 
 class TestDamage:
     @pytest.mark.parametrize("name", STREAMS)
-    def test_any_truncation_is_detected(self, pool: ThreadPoolExecutor, name: str) -> None:
+    def test_any_truncation_of_a_stream_is_detected(self, pool: ThreadPoolExecutor, name: str) -> None:
         stream = STREAMS[name]
         ends = {*range(40), *range(40, len(stream), 2999), *range(len(stream) - 90, len(stream))}
         for end in sorted(ends):
@@ -144,7 +150,7 @@ class TestDamage:
                 decode(stream[:end], pool)
 
     @pytest.mark.parametrize("name", [name for name in STREAMS if not name.endswith("none")])
-    def test_any_flipped_bit_is_detected(self, pool: ThreadPoolExecutor, name: str) -> None:
+    def test_any_flipped_bit_in_a_stream_is_detected(self, pool: ThreadPoolExecutor, name: str) -> None:
         stream = bytearray(STREAMS[name])
         places = [*range(60), *range(60, len(stream), 3499), *range(len(stream) - 100, len(stream))]
         for place in places:
@@ -166,7 +172,7 @@ class TestDamage:
             stream[place] ^= 0x10
 
     def test_a_block_that_looks_like_the_index_is_an_error(self, pool: ThreadPoolExecutor) -> None:
-        # With a zero header size, a block looks like the index, and everything after it would be lost.
+        # A block with header size 0 looks like the index, so a decoder would ignore everything after it.
         stream = bytearray(STREAMS["sized blocks, crc32"])
         stream[12] = 0
         with pytest.raises(ArchiveError, match="index"):
@@ -182,30 +188,34 @@ class TestDamage:
 
     @pytest.mark.parametrize("name", ["one block, crc64", "sized blocks, crc64", "unsized blocks, crc64"])
     @pytest.mark.parametrize("more", [b"\0\0\0\0", b"x", lzma.compress(b"more")])
-    def test_trailing_data(self, pool: ThreadPoolExecutor, name: str, more: bytes) -> None:
+    def test_data_after_a_stream_is_an_error(self, pool: ThreadPoolExecutor, name: str, more: bytes) -> None:
         with pytest.raises(ArchiveError, match="trailing data"):
             decode(STREAMS[name] + more, pool)
 
     @settings(max_examples=200, deadline=None)
     @given(tail=st.binary(max_size=200), keep=st.integers(0, 80), name=st.sampled_from(sorted(STREAMS)))
-    def test_garbage_is_an_error(self, pool: ThreadPoolExecutor, tail: bytes, keep: int, name: str) -> None:
+    def test_garbage_instead_of_a_stream_is_an_error(
+        self, pool: ThreadPoolExecutor, tail: bytes, keep: int, name: str
+    ) -> None:
         with pytest.raises(ArchiveError):
             decode(STREAMS[name][:keep] + tail, pool)
 
     @pytest.mark.parametrize(
         "field", [b"\xff" * 9, b"\xff" * 8 + b"\x7f"], ids=["a number without end", "an exabyte"]
     )
-    def test_an_impossible_size_is_an_error(self, pool: ThreadPoolExecutor, field: bytes) -> None:
+    def test_an_implausible_size_in_a_stream_is_an_error(
+        self, pool: ThreadPoolExecutor, field: bytes
+    ) -> None:
         header = bytes([5, 0xC0]) + field + b"\x21\x01\x0c"
         header = header.ljust(20, b"\0")
         header += zlib.crc32(header).to_bytes(4, "little")
         with pytest.raises(ArchiveError):
             decode(STREAMS["one block, crc32"][:12] + header + bytes(100), pool)
 
-    def test_a_dictionary_of_gigabytes_is_refused(self, pool: ThreadPoolExecutor) -> None:
+    def test_a_dictionary_of_gigabytes_is_rejected(self, pool: ThreadPoolExecutor) -> None:
         filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 64 << 10}]
         stream = bytearray(lzma.compress(b"x" * 100, filters=filters))
-        assert stream[16] == 8  # the dictionary size as a power of two
+        assert stream[16] == 8  # the dictionary size, encoded as an exponent
         stream[16] = 40
         end = 12 + (stream[12] + 1) * 4 - 4
         stream[end : end + 4] = zlib.crc32(bytes(stream[12:end])).to_bytes(4, "little")

@@ -1,4 +1,4 @@
-"""Code objects and offload bundles that look like a compiler's output but contain no code."""
+"""Code objects and offload bundles that look like a compiler's output but do not contain code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NUMBERS = {"gfx1030": 0x36, "gfx1100": 0x41, "gfx1201": 0x4E}
 
 
 def code_object(names: list[str], number: int, machine: int = ELF_MACHINE) -> bytes:
-    """Build an ELF file with the symbols in both symbol tables, as linkers do."""
+    """Build an ELF file that lists the symbols in both symbol tables, as linkers do."""
     strings = b"\0" + b"".join(name.encode() + b"\0" for name in names)
     offsets = [strings.index(b"\0" + name.encode() + b"\0") + 1 for name in names]
     symbols = bytes(24) + b"".join(struct.pack("<IBBHQQ", at, 0x11, 0, 1, 0, 64) for at in offsets)

@@ -1,4 +1,4 @@
-"""A new lab for each test, in a folder with a space in its name."""
+"""The `lab` fixture, in a folder with a space in its name."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ PLAIN = (b"lib/%s_%s.fatbin.zst",)
 UNCOMPRESSED = (b"lib/%s_%s.fatbin",)
 WITH_RT = (*PLAIN, b"lib/%s_rt_%s.hipfb.zst")
 
-# Prints what clang prints, and records its arguments. A file next to it controls everything else.
+# Prints what clang prints and records its arguments. A file next to it controls the rest of its behavior.
 _CLANG = """{start}import json, os, pathlib, sys, time
 sys.path.insert(0, {tests!r})
 from tests.kernels.code import kernels
@@ -146,7 +146,7 @@ def make_lab(root: Path) -> Lab:
 def make_app(
     root: Path, *, texts: tuple[bytes, ...] = PLAIN, lib: dict[str, bytes] | None = None, version: str = "5.2"
 ) -> Path:
-    """Create an app that looks like an official build; `lib` contains the kernels that it ships with."""
+    """Create an app that looks like an official build; `lib` contains its bundled kernels."""
     folder = root / version / "scripts" / "addons_core" / "cycles"
     for name, text in {
         "kernel/device/hip/kernel.cpp": "int kernel;\n",
@@ -162,7 +162,7 @@ def make_app(
     for name, content in (lib or {}).items():
         (folder / "lib").mkdir(exist_ok=True)
         (folder / "lib" / name).write_bytes(content)
-    # The program cannot run, so rocenv reads the version from the folder name.
+    # The program cannot run, so rocenv reads the version from the name of the resource folder.
     (root / "blender").write_bytes(b"\x7fnot ELF\0" + b"\0".join(texts) + b"\0")
     (root / "blender").chmod(0o755)
     return root

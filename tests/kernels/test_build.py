@@ -38,7 +38,7 @@ def test_a_kernel_is_compiled_from_the_apps_source_for_the_target(lab: Lab) -> N
     assert "-DWITH_NANOVDB" not in call
 
 
-def test_a_second_build_comes_from_the_cache(lab: Lab) -> None:
+def test_second_build_uses_the_cached_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     first = lab.build("--blender", app, "--env", "cc")
     second = lab.build("--blender", app / "blender", "--env", "cc")
@@ -48,7 +48,7 @@ def test_a_second_build_comes_from_the_cache(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("change", ["source", "target", "compiler"])
-def test_a_changed_input_causes_a_new_build(lab: Lab, change: str) -> None:
+def test_changed_source_compiler_or_target_causes_a_new_build(lab: Lab, change: str) -> None:
     app = make_app(lab.root / "b")
     lab.build("--blender", app, "--env", "cc")
     if change == "source":
@@ -71,8 +71,8 @@ def test_a_damaged_cached_kernel_is_reported_and_compiled_again(lab: Lab) -> Non
     assert len(lab.calls()) == 2
 
 
-def test_a_planted_cached_kernel_is_not_used(lab: Lab) -> None:
-    """Its hash is correct, but its seal is from a different home."""
+def test_planted_cached_kernel_is_not_used(lab: Lab) -> None:
+    """The kernel's hash is correct, but its seal is from a different home."""
     app = make_app(lab.root / "b")
     built = lab.build("--blender", app, "--env", "cc")
     kept = Path(built["kept_in"])
@@ -86,14 +86,14 @@ def test_a_planted_cached_kernel_is_not_used(lab: Lab) -> None:
     assert len(lab.calls()) == 2
 
 
-def test_nanovdb_in_the_program_adds_its_flag(lab: Lab) -> None:
+def test_nanovdb_support_in_the_program_adds_a_compiler_flag(lab: Lab) -> None:
     app = make_app(lab.root / "b", texts=(*PLAIN, b"\x48\xb8 -DWITH_\x48\xb9_NANOVDB"))
     lab.build("--blender", app, "--env", "cc")
     assert "-DWITH_NANOVDB" in lab.calls()[0]
 
 
 @pytest.mark.parametrize(("version", "define"), [("5.0", "__HIPRT__"), ("5.1", "__KERNEL_HIPRT__")])
-def test_the_ray_tracing_macro_depends_on_the_version(lab: Lab, version: str, define: str) -> None:
+def test_ray_tracing_macro_depends_on_the_apps_version(lab: Lab, version: str, define: str) -> None:
     app = make_app(lab.root / "b", texts=WITH_RT, version=version)
     headers = lab.root / "hip rt"
     (headers / "hiprt/impl").mkdir(parents=True)
@@ -131,14 +131,14 @@ def test_a_program_without_ray_tracing_gets_no_ray_tracing_kernel(lab: Lab) -> N
         (["--env", "gone"], 1, "env-missing"),
     ],
 )
-def test_an_impossible_request_fails_with_a_hint(lab: Lab, args: list[str], code: int, error: str) -> None:
+def test_invalid_request_fails_with_a_hint(lab: Lab, args: list[str], code: int, error: str) -> None:
     app = make_app(lab.root / "b", texts=WITH_RT)
     built = lab.build("--blender", app, "--env", "cc", *args, code=code)
     assert built["error"] == error
     assert built["hints"]
 
 
-def test_an_unknown_version_must_be_specified(lab: Lab) -> None:
+def test_unknown_app_version_must_be_specified(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     (app / "share" / "blender").mkdir(parents=True)
     (app / "5.2" / "scripts").rename(app / "share" / "blender" / "scripts")
@@ -179,9 +179,7 @@ def test_a_compiler_failure_is_reported_and_leaves_only_a_log(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_stops_the_compiler_and_leaves_no_incomplete_files(
-    lab: Lab, number: int, code: int
-) -> None:
+def test_interrupt_stops_the_compiler_and_leaves_no_partial_files(lab: Lab, number: int, code: int) -> None:
     app = make_app(lab.root / "b")
     lab.orders(seconds=60)
     child = subprocess.Popen(
@@ -203,7 +201,7 @@ def test_an_interrupt_stops_the_compiler_and_leaves_no_incomplete_files(
     assert str(lab.home.envs / "cc" / "bin" / "clang-21") not in running
 
 
-def test_concurrent_builds_compile_once(lab: Lab) -> None:
+def test_concurrent_builds_of_one_kernel_compile_it_once(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     lab.orders(seconds=2)
     command = [*lab.command(), "--blender", str(app), "--env", "cc", "--json"]
@@ -260,7 +258,7 @@ def test_endless_or_failed_version_output_is_rejected(lab: Lab) -> None:
             version_of(found)
 
 
-def test_the_version_comes_from_the_resource_folder_without_a_program(lab: Lab) -> None:
+def test_version_is_read_from_the_resource_folder_if_the_program_is_missing(lab: Lab) -> None:
     app = make_app(lab.root / "9.4" / "opt")
     share = lab.root / "9.4" / "prefix" / "share" / "blender"
     share.mkdir(parents=True)
@@ -270,7 +268,7 @@ def test_the_version_comes_from_the_resource_folder_without_a_program(lab: Lab) 
     assert built["error"] == "kernels-no-version"
 
 
-def test_the_source_must_match_the_program_version(lab: Lab) -> None:
+def test_kernel_source_must_match_the_program_version(lab: Lab) -> None:
     app = make_app(lab.root / "b", version="5.10")
     make_app(app, version="5.2")
     (app / "blender").write_text("#!/bin/sh\necho Blender 5.2.2\n# lib/%s_%s.fatbin.zst\n")

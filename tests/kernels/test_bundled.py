@@ -1,4 +1,4 @@
-"""Bundles contain compiled kernels; the other home checks and seals them."""
+"""Compiled kernels in bundles, which the importing home checks and then seals itself."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def take(contents: dict[str, bytes], folder: Path) -> Home:
     return home
 
 
-def test_kernels_for_the_app_and_the_gpu_are_bundled(tmp_path: Path) -> None:
+def test_kernels_for_the_envs_app_and_gpu_are_imported(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     contents = exported(home)
     assert export(home, "llama", ("gfx1100",)) == export(home, "blender", ("gfx1201",)) == {}
@@ -59,7 +59,7 @@ def test_kernels_for_the_app_and_the_gpu_are_bundled(tmp_path: Path) -> None:
     assert (kept.entry, kept.content) == (ENTRY, CODE)
 
 
-def test_a_kernel_for_another_gpu_is_rejected(tmp_path: Path) -> None:
+def test_a_bundled_kernel_for_another_gpu_is_rejected(tmp_path: Path) -> None:
     contents = exported(Home(tmp_path / "home"))
     contents[f"kernels/{KEY}/kernel"] = kernels("gfx1201", 3)
     with pytest.raises(RocenvError):
@@ -67,7 +67,7 @@ def test_a_kernel_for_another_gpu_is_rejected(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere/cache/kernels" / KEY).exists()
 
 
-def test_a_bundled_kernel_does_not_replace_a_cached_one(tmp_path: Path) -> None:
+def test_a_bundled_kernel_with_a_hostile_key_cannot_replace_the_cache(tmp_path: Path) -> None:
     contents = exported(Home(tmp_path / "home"))
     other = Home(tmp_path / "elsewhere")
     other.artifacts.mkdir(parents=True)

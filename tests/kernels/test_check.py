@@ -1,4 +1,4 @@
-"""Check the compiler's output."""
+"""Checks of the compiler's output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = (
 )
 
 
-def test_a_kernel_in_two_symbol_tables_counts_once() -> None:
+def test_kernel_in_both_symbol_tables_is_counted_once() -> None:
     checked = check(kernels("gfx1201", 75), "gfx1201", ROWS)
     assert (checked.kernels, checked.flags) == (75, 0x4E)
 
@@ -42,7 +42,7 @@ def test_output_without_a_kernel_for_the_target_is_rejected(content: bytes, says
         check(content, "gfx1201", ROWS)
 
 
-def test_a_damaged_file_raises_only_the_expected_error() -> None:
+def test_damaged_code_object_raises_only_the_expected_error() -> None:
     dice = random.Random(7)
     whole = kernels("gfx1201", 3)
     for _ in range(300):
@@ -55,6 +55,6 @@ def test_a_damaged_file_raises_only_the_expected_error() -> None:
             assert error.code == "kernels-bad-result"
 
 
-def test_a_target_without_a_known_elf_number_passes() -> None:
+def test_target_without_a_known_elf_number_is_accepted() -> None:
     checked = check(bundle("gfx1999", code_object(["k.kd"], 0x77)), "gfx1999", ROWS)
     assert checked.flags == 0x77

@@ -1,4 +1,4 @@
-"""Find an app by its program or its folder, and do not mistake one app for another."""
+"""Finding an app by its program or its folder, without mistaking one app for another."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def made(root: Path, folder: str, program: str) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("folder", LAYOUTS)
-def test_each_layout_is_found_by_program_and_by_folder(tmp_path: Path, folder: str) -> None:
+def test_each_app_layout_is_found_by_program_and_by_folder(tmp_path: Path, folder: str) -> None:
     root = tmp_path / "an app"
     cycles, program = made(root, folder, LAYOUTS[folder])
     home = Home(tmp_path / "home")
@@ -46,20 +46,20 @@ def test_a_link_to_a_program_is_followed(tmp_path: Path) -> None:
     assert find(str(tmp_path / "bin" / "blender"), Home(tmp_path / "home")).folder == cycles
 
 
-def test_a_folder_next_to_an_app_is_not_the_app(tmp_path: Path) -> None:
+def test_folder_next_to_an_app_is_not_mistaken_for_the_app(tmp_path: Path) -> None:
     made(tmp_path, "usr/share/blender/scripts/addons_core/cycles", "usr/bin/blender")
     (tmp_path / "downloads").mkdir()
     with pytest.raises(RocenvError, match="no Cycles kernel sources"):
         find(str(tmp_path / "downloads"), Home(tmp_path / "home"))
 
 
-def test_the_newest_version_is_found(tmp_path: Path) -> None:
+def test_newest_version_of_an_app_is_found(tmp_path: Path) -> None:
     made(tmp_path, "4.5/scripts/addons_core/cycles", "blender")
     newer, _ = made(tmp_path, "5.2/scripts/addons_core/cycles", "blender")
     assert find(str(tmp_path), Home(tmp_path / "home")).folder == newer
 
 
-def test_the_contents_of_an_unreadable_program_are_unknown(tmp_path: Path) -> None:
+def test_features_of_an_unreadable_program_are_unknown(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()
     for path in (None, empty, tmp_path / "absent", tmp_path):
@@ -67,7 +67,7 @@ def test_the_contents_of_an_unreadable_program_are_unknown(tmp_path: Path) -> No
         assert (program.known, program.contains("text")) == (False, False)
 
 
-def test_a_split_string_is_found_if_its_chunks_are_close(tmp_path: Path) -> None:
+def test_string_split_by_a_compiler_is_found_if_its_chunks_are_close(tmp_path: Path) -> None:
     file = tmp_path / "program"
     file.write_bytes(b" -DWITH_" + bytes(4) + b"_NANOVDB")
     assert ProgramBytes(file).contains(" -DWITH_NANOVDB")

@@ -1,4 +1,4 @@
-"""Place kernels in an overlay or in the installation, and remove them."""
+"""Placing kernels into an overlay or into the app's installation, and removing them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 def snapshot(root: Path) -> dict[str, tuple[bytes | str, int, int]]:
-    """Map each file and link below a folder to its contents or link target, its mode and its time."""
+    """Map each file and link below a folder to its contents or link target, mode and modification time."""
     return {
         str(path.relative_to(root)): (
             os.readlink(path) if path.is_symlink() else path.read_bytes(),
@@ -67,7 +67,7 @@ def test_an_overlay_consists_of_links_and_does_not_change_the_app(lab: Lab, lib:
     assert snapshot(app) == before
 
 
-def test_the_start_script_runs_the_program_with_the_overlay(lab: Lab) -> None:
+def test_start_script_runs_the_program_with_the_overlay(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     (app / "blender").write_text('#!/bin/sh\necho "$BLENDER_SYSTEM_RESOURCES|$*"\n')
     (app / "blender").chmod(0o755)
@@ -76,7 +76,7 @@ def test_the_start_script_runs_the_program_with_the_overlay(lab: Lab) -> None:
     assert done.stdout.strip() == f"{placed['environment']['BLENDER_SYSTEM_RESOURCES']}|-b a b"
 
 
-def test_a_start_script_from_an_env_keeps_its_other_settings(lab: Lab) -> None:
+def test_start_script_in_an_env_keeps_the_envs_other_settings(lab: Lab) -> None:
     prefix = Prefix(lab.home.envs / "art")
     root = make_app(prefix.path / "rocm" / "usr")
     (root / "share").mkdir()
@@ -104,7 +104,7 @@ def test_a_start_script_from_an_env_keeps_its_other_settings(lab: Lab) -> None:
     assert (Path(copy) / "scripts/addons_core/cycles/lib" / NAME).is_file()
 
 
-def test_an_overlay_has_all_kernels_and_is_removed_with_the_last_kernel(lab: Lab) -> None:
+def test_overlay_contains_all_kernels_and_is_removed_with_the_last_one(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     for target in ("gfx1201", "gfx1030"):
         lab.build("--blender", app, "--env", "cc", "--target", target)
@@ -136,7 +136,7 @@ def test_a_link_to_a_program_uses_the_same_overlay(lab: Lab) -> None:
     assert starting(home, app / "blender").program == Path(placed["start"])
 
 
-def test_an_overlay_is_replaced_without_writing_through_its_links(lab: Lab) -> None:
+def test_overlay_is_replaced_without_writing_through_its_links(lab: Lab) -> None:
     root = lab.root / "b"
     for version in ("4.5", "5.2"):
         make_app(root, lib={NAME: version.encode()}, version=version)
@@ -148,7 +148,7 @@ def test_an_overlay_is_replaced_without_writing_through_its_links(lab: Lab) -> N
     assert snapshot(root) == before
 
 
-def test_in_place_is_suggested_for_a_version_without_overlays(lab: Lab) -> None:
+def test_in_place_option_is_suggested_for_a_version_without_overlay_support(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib={NAME[:-4]: b"old"}, version="4.0", texts=UNCOMPRESSED)
     before = snapshot(app)
     refused = lab.build("--blender", app, "--env", "cc", code=1)
@@ -169,7 +169,7 @@ def test_an_upgraded_app_does_not_get_the_old_kernel(lab: Lab) -> None:
     assert [each.target for each in found.outdated] == ["gfx1201"]
 
 
-def test_an_in_place_kernel_is_undone_byte_for_byte(lab: Lab) -> None:
+def test_in_place_kernel_is_removed_without_a_trace(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     file = app / "5.2/scripts/addons_core/cycles/lib" / NAME
     file.chmod(0o640)
@@ -186,7 +186,7 @@ def test_an_in_place_kernel_is_undone_byte_for_byte(lab: Lab) -> None:
     assert list((lab.home.path / "kernels/blender/originals").rglob("*.zst")) == []
 
 
-def test_an_in_place_kernel_without_an_original_leaves_no_trace(lab: Lab) -> None:
+def test_undoing_an_in_place_kernel_that_replaced_no_file_leaves_no_trace(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     before = snapshot(app)
     lab.build("--blender", app, *IN_PLACE)
@@ -195,7 +195,7 @@ def test_an_in_place_kernel_without_an_original_leaves_no_trace(lab: Lab) -> Non
     assert not (app / "5.2/scripts/addons_core/cycles/lib").exists()
 
 
-def test_undo_skips_an_upgraded_file(lab: Lab) -> None:
+def test_undo_does_not_touch_a_file_that_an_upgrade_replaced(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     placed = lab.build("--blender", app, *IN_PLACE)["placed"]
     Path(placed["file"]).write_bytes(b"of the upgrade")
@@ -213,7 +213,7 @@ def test_a_damaged_backup_is_not_restored(lab: Lab) -> None:
     assert Path(placed["file"]).read_bytes()[:4] == ZSTD
 
 
-def test_a_missing_backup_does_not_stop_undoing_the_others(lab: Lab) -> None:
+def test_missing_backup_of_one_file_does_not_stop_undoing_the_others(lab: Lab) -> None:
     apps = [make_app(lab.root / name, lib=SHIPPED) for name in ("a", "b")]
     placed = [lab.build("--blender", app, *IN_PLACE)["placed"] for app in apps]
     for lost, intact in (placed, placed[::-1]):
@@ -227,7 +227,7 @@ def test_a_missing_backup_does_not_stop_undoing_the_others(lab: Lab) -> None:
             lab.build("--blender", app, *IN_PLACE)
 
 
-def test_identical_originals_in_two_installations_get_separate_backups(lab: Lab) -> None:
+def test_identical_files_of_two_installations_get_separate_backups(lab: Lab) -> None:
     apps = [make_app(lab.root / name, lib=SHIPPED) for name in ("a", "b")]
     before = [snapshot(app) for app in apps]
     for app in apps:
@@ -238,7 +238,7 @@ def test_identical_originals_in_two_installations_get_separate_backups(lab: Lab)
     assert list((lab.home.path / "kernels/blender/originals").iterdir()) == []
 
 
-def test_a_missing_file_is_restored_only_into_the_same_version(lab: Lab) -> None:
+def test_backup_is_restored_only_into_the_version_that_it_came_from(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     for source, is_back in (("// a\n", True), ("// of the next release\n", False)):
         file = Path(lab.build("--blender", app, *IN_PLACE)["placed"]["file"])
@@ -249,7 +249,7 @@ def test_a_missing_file_is_restored_only_into_the_same_version(lab: Lab) -> None
     assert "an upgrade or another program has removed it" in done["what"]
 
 
-def test_a_file_that_is_already_gone_is_not_reported_as_removed(lab: Lab) -> None:
+def test_kernel_that_is_already_gone_is_not_reported_as_removed(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     Path(lab.build("--blender", app, *IN_PLACE)["placed"]["file"]).unlink()
     (done,) = undo(lab, "--blender", app)
@@ -286,7 +286,7 @@ def test_an_unwritable_installation_is_unchanged_and_the_overlay_is_suggested(la
 
 
 @pytest.mark.parametrize("record", [b"", b"[]", b'{"form": 1}', b'{"form": 99}', b"\xff\x00", b"[" * 100_000])
-def test_a_damaged_record_is_ignored(lab: Lab, record: bytes) -> None:
+def test_damaged_placement_record_is_ignored(lab: Lab, record: bytes) -> None:
     app = make_app(lab.root / "b")
     lab.build("--blender", app, "--env", "cc")
     (path,) = (lab.home.path / "kernels/blender/placed").iterdir()
@@ -298,7 +298,7 @@ def test_a_damaged_record_is_ignored(lab: Lab, record: bytes) -> None:
 
 
 @pytest.mark.parametrize("place", ["overlay", "in-place"])
-def test_a_changed_record_removes_nothing(lab: Lab, place: str) -> None:
+def test_manipulated_placement_record_removes_nothing(lab: Lab, place: str) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     lab.build("--blender", app, "--env", "cc", "--place", place)
     (path,) = (lab.home.path / "kernels/blender/placed").iterdir()
@@ -322,7 +322,7 @@ def test_a_changed_record_removes_nothing(lab: Lab, place: str) -> None:
 
 @pytest.mark.parametrize("place", ["overlay", "in-place"])
 @pytest.mark.parametrize("named", [True, False])
-def test_the_same_command_with_undo_removes_the_kernel(lab: Lab, place: str, named: bool) -> None:
+def test_build_command_with_undo_removes_the_kernel(lab: Lab, place: str, named: bool) -> None:
     app = make_app(lab.root / "b")
     lab.variables["PATH"] = f"{app}:{os.environ['PATH']}"
     words = ["--env", "cc", "--place", place, *(("--blender", str(app)) if named else ())]
@@ -332,7 +332,7 @@ def test_the_same_command_with_undo_removes_the_kernel(lab: Lab, place: str, nam
     assert not os.path.lexists(file)
 
 
-def test_the_printed_command_removes_only_that_kernel(lab: Lab) -> None:
+def test_printed_undo_command_removes_only_that_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     lab.variables["PATH"] = f"{app}:{os.environ['PATH']}"
     lab.run("--blender", "blender", "--env", "cc", "--target", "gfx1100")
@@ -341,7 +341,7 @@ def test_the_printed_command_removes_only_that_kernel(lab: Lab) -> None:
     assert command[command.index("--blender") + 1] == str(app / "blender")
     (done,) = undo(lab, *command[4:-1])
     assert "gfx1201" in done["file"]
-    (done,) = undo(lab, "--blender", "blender")  # found on PATH, as for the build
+    (done,) = undo(lab, "--blender", "blender")  # found on PATH, as when building
     assert "gfx1100" in done["file"]
 
 
@@ -359,7 +359,7 @@ def test_undo_without_a_match_lists_the_available_commands(lab: Lab) -> None:
     assert lab.build("--undo", code=1)["hints"] == []
 
 
-def test_a_start_script_is_accepted_as_the_app(lab: Lab) -> None:
+def test_start_script_is_accepted_in_place_of_the_app(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     first = lab.build("--blender", app, "--env", "cc")["placed"]
     again = lab.build("--blender", first["start"], "--env", "cc", "--target", "gfx1030")["placed"]

@@ -23,7 +23,7 @@ AS_WINDOWS = (
 @pytest.mark.parametrize(
     ("place", "error"), [("overlay", "kernels-no-app"), ("in-place", "kernels-unwritable")]
 )
-def test_an_unusable_destination_fails_before_compiling(lab: Lab, place: str, error: str) -> None:
+def test_unusable_output_path_fails_before_compiling(lab: Lab, place: str, error: str) -> None:
     app = make_app(lab.root / "b", lib=SHIPPED)
     if place == "overlay":
         (app / "blender").unlink()
@@ -53,7 +53,7 @@ def test_the_include_option_selects_the_kind_of_kernel(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("args", [[], ["--blender", "nowhere"], ["--env", "gone", "--output", "out"]])
-def test_a_build_on_windows_fails_immediately(lab: Lab, args: list[str]) -> None:
+def test_build_on_windows_fails_with_an_explanation(lab: Lab, args: list[str]) -> None:
     command = [sys.executable, "-c", AS_WINDOWS, *lab.command()[3:], *args]
     done = subprocess.run(command, env=lab.environ(), capture_output=True, text=True, check=False)
     assert done.returncode == 1

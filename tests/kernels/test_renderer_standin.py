@@ -1,4 +1,4 @@
-"""The fake HIP in the renderer tests does not allocate more memory than the card has."""
+"""The fake HIP runtime of the renderer tests, which must not allocate more memory than the card has."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def tree(root: Path) -> Path:
     return root
 
 
-def test_the_hash_depends_on_names_and_contents_but_not_on_the_folder(tmp_path: Path) -> None:
+def test_source_hash_depends_on_names_and_contents_but_not_on_the_folder(tmp_path: Path) -> None:
     here = tree(tmp_path / "here")
     there = Path(shutil.copytree(here, tmp_path / "there"))
     assert content_hash(here) == content_hash(there)

@@ -1,4 +1,4 @@
-"""Fake apps that print their help, a list of devices, or otherwise their arguments."""
+"""Fake apps that print their help, a device list or, otherwise, their arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Bench(Lab):
     def machine(
         self, *targets: str, used_mib: int = 0, total_mib: int = 24560, integrated: bool = False
     ) -> None:
-        """Give the machine these GPUs, each with this much memory in use."""
+        """Set the machine's GPUs, each with the given amount of memory in use."""
         shutil.rmtree(self.root / "linux", ignore_errors=True)
         root = Root(self.root / "linux")
         root.kernel().cpu()
@@ -48,7 +48,7 @@ class Bench(Lab):
     def env_for(
         self, target: str, *, blas: bool | None = True, rungs: Mapping[str, str] | None = None
     ) -> None:
-        """Create the env `llm`. `blas` is whether rocBLAS has kernels for the target; None omits rocBLAS."""
+        """Create the env `llm`. `blas`: whether rocBLAS has kernels for the target; None omits rocBLAS."""
         kernels = {True: target, False: "gfx90a"}
         files = () if blas is None else (f"rocm/lib/rocblas/library/Kernels.so-000-{kernels[blas]}.hsaco",)
         prefix = self.make(
@@ -64,7 +64,7 @@ class Bench(Lab):
             (prefix.own / "verified.json").write_text(json.dumps({"level": "", "rungs": found}))
 
     def program(self, name: str, help_name: str, *, listed: str = "", code: int = 0, more: str = "") -> Path:
-        """Write a program; `more` is shell code that runs first.
+        """Write a program; `more` is shell code that it runs first.
 
         Like a llamafile, it starts with `MZ=1`, unless it is a script, `llama-cli` or `llama-server`.
         """
@@ -90,7 +90,7 @@ class Bench(Lab):
 
 
 def arguments(done: CompletedProcess[bytes]) -> str:
-    """Return the arguments that a fake app received; fail if it did not start."""
+    """Return the arguments that a fake app received; fail the test if it did not start."""
     found = [line for line in done.stdout.decode().splitlines() if line.startswith("ARGS")]
     assert len(found) == 1, (done.stdout, done.stderr)
     return found[0].removeprefix("ARGS").strip()
@@ -106,7 +106,7 @@ def carry(program: Path, model: Path, *arguments: str) -> Path:
 
 
 def write_model(path: Path, *, blocks: int = 4, block_mib: int = 4, context: int = 512) -> Path:
-    """Write a GGUF file with this many layers, each of about this size."""
+    """Write a GGUF file with this many layers of about this size each."""
     width = 1024
     rows = block_mib * MIB // (2 * width)
     writer = GGUFWriter(path, "llama")

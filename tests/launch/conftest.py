@@ -1,5 +1,3 @@
-"""Fixtures for the `launch` tests."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

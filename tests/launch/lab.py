@@ -1,4 +1,4 @@
-"""Minimal envs for the `launch` tests, and a terminal to run it in."""
+"""Minimal envs for the `launch` tests, and a terminal to run `launch` in."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def component(kind: Any, version: str, channel: str, *, asset: str = "", **more:
 
 
 def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") -> tuple[Component, ...]:
-    """Return a ZLUDA set, by default the one from incident 3414."""
+    """Return the components of a ZLUDA set, by default the one from incident 3414."""
     root = f"rocm/{sdk[:3]}"
     layout = Layout(root=root, library_dirs=(f"{root}/bin",), libraries={}, bin=f"{root}/bin")
     return (
@@ -92,7 +92,7 @@ class Lab:
     env: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Create a Windows machine with the GPU from incident 3414."""
+        """Set up a Windows machine with the GPU from incident 3414."""
         machine = Root(self.root / "machine")
         machine.put("windows/hipinfo.txt", hipinfo((TARGET, "AMD Radeon RX 6750 XT", 0)))
         machine.put("windows/video_controllers.json", "[]")
@@ -110,11 +110,10 @@ class Lab:
 
     @property
     def app(self) -> Path:
-        """The folder in which commands run."""
+        """The app's folder, in which commands run."""
         return self.root / "app"
 
     def prefix(self, name: str = "sd") -> Prefix:
-        """Return an env."""
         return Prefix(self.root / "home" / "envs" / name)
 
     def make(
@@ -129,7 +128,7 @@ class Lab:
         in_torch: bool = False,
         request: Request = Request(),  # noqa: B008 - it is frozen
     ) -> Prefix:
-        """Create a complete env with these files; each file contains its own path."""
+        """Create a complete env with these files, each of which contains its own path."""
         prefix = self.prefix(name)
         entries = {}
         for path in files:
@@ -190,12 +189,12 @@ class Lab:
 
 
 def english_lines(text: str) -> list[str]:
-    """Return the lines without a Chinese character."""
+    """Return the lines without Chinese characters."""
     return [line for line in text.splitlines() if line and not re.search("[一-龥]", line)]
 
 
 def hipinfo(*gpus: tuple[str, str, int]) -> str:
-    """Return what `hipInfo` prints for these GPUs; each is a target, a name, and 1 for an iGPU."""
+    """Return what `hipInfo` prints for these GPUs: (target, name, 1 for an iGPU)."""
     return "".join(
         f"device#{number}\nName: {name}\ngcnArchName: {target}\nisIntegrated: {integrated}\n"
         for number, (target, name, integrated) in enumerate(gpus)
@@ -228,11 +227,9 @@ class Terminal:
             self._read(0.2)
 
     def type(self, data: bytes) -> None:
-        """Press keys."""
         os.write(self.descriptor, data)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the window."""
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def end(self, timeout_s: float = 30) -> int:

@@ -1,4 +1,4 @@
-"""Stable Diffusion apps on Linux run with the env's Python and torch, without their wrappers."""
+"""Stable Diffusion apps on Linux, which `launch` runs with the env's Python instead of their wrappers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print("FOLDER", os.getcwd())
 for name in {NAMES!r}:
     print(name, os.environ.get(name))
 """
-# The commands in these scripts that undo an env. Source: vladmandic/sdnext:webui.sh, and webui.sh in
+# Commands in wrapper scripts that override an env. Source: vladmandic/sdnext:webui.sh, and webui.sh in
 # AUTOMATIC1111's webui and its forks
 WRAPPER = """#!/usr/bin/env bash
 [ -f webui-user.sh ] && . ./webui-user.sh
@@ -71,7 +71,7 @@ def put(lab: Lab, app: str, content: str = SHOWS, folder: str = ".") -> Path:
 
 
 def said_by(text: bytes) -> dict[str, str]:
-    """Map the first word of each line that an app printed to the rest."""
+    """Map the first word of each line that an app printed to the rest of the line."""
     lines = (line.partition(" ") for line in text.decode().splitlines())
     return {name: value for name, _, value in lines}
 
@@ -107,7 +107,7 @@ class TestWrappers:
         assert f"{path}/venv/bin/python launch.py --medvram --port '80 81' instead of" in line
         assert ("LD_LIBRARY_PATH" if app == "sdnext" else "HSA_OVERRIDE_GFX_VERSION") in line
 
-    def test_the_reason_is_in_the_users_language(self, lab: Lab) -> None:
+    def test_the_reason_for_replacing_a_wrapper_is_in_the_users_language(self, lab: Lab) -> None:
         on_linux(lab)
         put(lab, "sdnext")
         done = lab.run("launch", "sd", "--", "./webui.sh", environ={"LC_ALL": "zh_CN.UTF-8"})
@@ -145,8 +145,8 @@ class TestWrappers:
             assert b"would run `webui.sh`, which undoes the env" in done.stderr
             assert b"hint: Start SD.Next without the script: `rocenv launch sd --app sdnext`" in done.stderr
 
-    def test_the_started_files_app_takes_precedence_over_the_current_folder(self, lab: Lab) -> None:
-        """The current folder belongs to a different app."""
+    def test_the_app_of_the_started_file_takes_precedence_over_the_current_folder(self, lab: Lab) -> None:
+        """The current folder belongs to another app."""
         on_linux(lab)
         put(lab, "comfyui")
         there = put(lab, "sdnext", folder="B")
@@ -156,7 +156,7 @@ class TestWrappers:
 
 
 class TestSettings:
-    """A settings file that only the wrapper reads."""
+    """Settings files that only the wrapper reads."""
 
     def settings(self, lab: Lab, text: str) -> str:
         on_linux(lab)
@@ -166,17 +166,17 @@ class TestSettings:
         assert done.returncode == 0, done.stderr
         return done.stderr.decode()
 
-    def test_a_settings_file_that_is_not_read_is_reported(self, lab: Lab) -> None:
+    def test_a_settings_file_that_has_no_effect_is_reported(self, lab: Lab) -> None:
         said = self.settings(lab, "#!/bin/bash\nexport COMMANDLINE_ARGS='--gradio-auth me:pw1'\n")
         assert "webui-user.sh` are ignored. Only `webui.sh` reads that file" in said
         assert "pass the arguments in COMMANDLINE_ARGS to `rocenv launch`" in said
         assert "pw1" not in said and "pw1" not in lab.log().decode().partition("ARGS")[0]
 
     @pytest.mark.parametrize("text", ["", "#!/bin/bash\n# export A=1\n\n"])
-    def test_a_file_without_settings_is_not_reported(self, lab: Lab, text: str) -> None:
+    def test_a_settings_file_without_settings_is_not_reported(self, lab: Lab, text: str) -> None:
         assert "are ignored" not in self.settings(lab, text)
 
-    def test_a_named_pipe_does_not_block_launch(self, lab: Lab) -> None:
+    def test_a_named_pipe_as_settings_file_does_not_block_launch(self, lab: Lab) -> None:
         on_linux(lab)
         os.mkfifo(put(lab, "sdnext") / "webui-user.sh")
         assert "are ignored" not in lab.run("launch", "sd", "./webui.sh").stderr.decode()
@@ -192,15 +192,15 @@ class TestOwnTorch:
         assert said_by(lab.run("launch", "sd", "--skip-torch").stdout)["ARGS"] == "['--skip-torch']"
 
     @pytest.mark.parametrize("app", ["webui-amdgpu", "forge"])
-    def test_torch_command_is_replaced_by_one_that_installs_nothing(self, lab: Lab, app: str) -> None:
-        """The apps run `python -m $TORCH_COMMAND` even with `--skip-install`."""
+    def test_launch_replaces_torch_command_with_one_that_installs_nothing(self, lab: Lab, app: str) -> None:
+        """The apps run `python -m $TORCH_COMMAND` even if they get `--skip-install`."""
         on_linux(lab)
         runs = (
             "import os, subprocess, sys\n"
             "subprocess.run(f'\"{sys.executable}\" -m ' + os.environ['TORCH_COMMAND'], shell=True)"
         )
         put(lab, app, runs)
-        # Some Python installations have no pip.
+        # A fake pip, because some Python installations do not include pip.
         (lab.app / "pip.py").write_text("import sys; print(sys.argv[1:])\n")
         outside = {"TORCH_COMMAND": "pip install torch==2.0.1+rocm5.7"}
         done = lab.run("launch", "sd", environ=outside)
@@ -232,8 +232,8 @@ class TestOwnTorch:
             ("bash", "-c", ". 'venv/bin/activate' && python launch.py"),
         ],
     )
-    def test_the_apps_own_python_does_not_run(self, lab: Lab, typed: tuple[str, ...]) -> None:
-        """That Python would silently use a different torch."""
+    def test_the_python_in_an_apps_folder_is_not_used(self, lab: Lab, typed: tuple[str, ...]) -> None:
+        """That Python would use a different torch without notice."""
         on_linux(lab)
         home = put(lab, "sdnext")
         program(home / "venv/bin/python")
@@ -246,7 +246,7 @@ class TestOwnTorch:
         if typed[0] in ("nice", "env"):
             assert lab.run("launch", "sd", "--app", "generic", "--", *typed).stdout == b"ran\n"
 
-    def test_commands_can_mention_the_folder_of_the_apps_python(self, lab: Lab) -> None:
+    def test_arguments_can_contain_the_folder_of_the_apps_python(self, lab: Lab) -> None:
         on_linux(lab)
         program(put(lab, "sdnext") / "venv/bin/python")
         assert lab.run("launch", "sd", "--", "ls", "venv/bin").stdout == b"python\n"
@@ -296,22 +296,22 @@ class TestRecognition:
         ("name", "app"),
         [("chat-server", "chat"), ("Chat-7B.model", "model"), ("x.MODEL", "model"), ("chat", "generic")],
     )
-    def test_an_app_is_recognised_by_its_program_name(self, lab: Lab, name: str, app: str) -> None:
+    def test_an_app_is_recognized_by_its_program_name(self, lab: Lab, name: str, app: str) -> None:
         on_linux(lab)
         own_rows(lab, PATTERNS)
         path = program(lab.root / "else where" / name)
         assert lab.run("launch", "sd", "--", path, "--x").stdout == b"ran\n"
         assert lab.logs()[-1].name.endswith(f"-{app}.log")
 
-    def test_an_app_is_recognised_by_the_script_that_a_shell_runs(self, lab: Lab) -> None:
+    def test_an_app_is_recognized_by_the_script_that_a_shell_runs(self, lab: Lab) -> None:
         on_linux(lab)
         own_rows(lab, PATTERNS)
         program(lab.app / "small.model")
         assert lab.run("launch", "sd", "--", "sh", "./small.model").stdout == b"ran\n"
         assert lab.logs()[-1].name.endswith("-model.log")
 
-    def test_the_envs_app_is_the_last_resort(self, lab: Lab) -> None:
-        """It is used only if neither the command nor the files around it identify an app."""
+    def test_the_app_in_the_envs_record_is_the_last_resort(self, lab: Lab) -> None:
+        """It is used only if neither the command nor nearby files identify an app."""
         on_linux(lab, app="comfyui")
         program(lab.app / "mine.sh")
         assert lab.run("launch", "sd", "./mine.sh").stdout == b"ran\n"
@@ -323,12 +323,12 @@ class TestRecognition:
         put(lab, "sdnext")
         assert said_by(lab.run("launch", "sd").stdout)["ARGS"] == "['--skip-torch']"
 
-    def test_an_unknown_app_in_the_record_is_ignored(self, lab: Lab) -> None:
+    def test_an_unknown_app_in_the_envs_record_is_ignored(self, lab: Lab) -> None:
         on_linux(lab, app="of-the-future")
         done = lab.run("launch", "sd")
         assert (done.returncode, b"rocenv does not recognize an app" in done.stderr) == (2, True)
 
-    def test_an_app_for_a_different_platform_is_refused(self, lab: Lab) -> None:
+    def test_an_app_for_a_different_platform_is_an_error(self, lab: Lab) -> None:
         on_linux(lab)
         done = lab.run("launch", "sd", "--app", "comfyui-zluda")
         assert done.returncode == 2
@@ -336,21 +336,21 @@ class TestRecognition:
         (names,) = [line for line in done.stderr.decode().splitlines() if "one of these" in line]
         assert "comfyui-zluda" not in names
 
-    def test_an_app_without_a_usual_command_needs_one(self, lab: Lab) -> None:
+    def test_an_app_without_a_default_command_requires_one(self, lab: Lab) -> None:
         on_linux(lab)
         own_rows(lab, PATTERNS)
         done = lab.run("launch", "sd", "--app", "chat")
         assert (done.returncode, b"Chat has no default command" in done.stderr) == (2, True)
 
-    def test_the_most_specific_pattern_wins(self, tmp_path: Path) -> None:
-        """`Llama-3.2.llamafile` is a llamafile, despite its model's name."""
+    def test_the_most_specific_program_pattern_identifies_the_app(self, tmp_path: Path) -> None:
+        """`Llama-3.2.llamafile` is a llamafile, although its name starts with that of a model."""
         chosen, folder = choose(LAUNCHERS, "", ["/x/Llama-3.2-1B.llamafile"], tmp_path, platform="linux")
         assert (chosen.key, str(folder)) == ("llamafile", "/x")
         assert choose(LAUNCHERS, "", ["llama-server"], tmp_path, platform="linux")[0].key == "llama.cpp"
         assert choose(LAUNCHERS, "", ["-m", "llama-x"], tmp_path, platform="linux")[0].key == "generic"
 
 
-def test_a_relative_home_still_finds_the_envs_python(lab: Lab) -> None:
+def test_the_envs_python_is_found_if_the_home_path_is_relative(lab: Lab) -> None:
     """`launch` changes to the app's folder, so the env's path must be absolute."""
     on_linux(lab)
     home = put(lab, "sdnext", folder="sd")

@@ -1,4 +1,4 @@
-"""A program behaves the same under `launch`, and the log contains all of its output."""
+"""Capture of a program's output, which must not change the program's behavior or lose output."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def said(lab: Lab, code: str, **more: object) -> tuple[int, bytes, str]:
 
 
 class TestWithoutATerminal:
-    def test_bytes_pass_unchanged(self, lab: Lab) -> None:
+    def test_output_bytes_are_passed_on_unchanged(self, lab: Lab) -> None:
         lab.make()
         code, out, _ = said(lab, PRINT_RAW)
         assert (code, out) == (0, RAW)
@@ -47,7 +47,7 @@ class TestWithoutATerminal:
         assert b"to out\n" in lab.log()
         assert b"to err\n" in lab.log()
 
-    def test_output_order_is_kept_if_both_streams_go_to_one_file(self, lab: Lab) -> None:
+    def test_the_order_of_output_is_kept_if_both_streams_go_to_one_file(self, lab: Lab) -> None:
         lab.make()
         lines = "import os\nfor n in range(200): os.write(1 + n % 2, b'line %d\\n' % n)"
         path = lab.root / "out.txt"
@@ -57,25 +57,25 @@ class TestWithoutATerminal:
         numbers = [int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith("line ")]
         assert numbers == list(range(200))
 
-    def test_large_output_is_complete(self, lab: Lab) -> None:
+    def test_large_output_is_captured_completely(self, lab: Lab) -> None:
         lab.make()
         code, out, _ = said(lab, "for n in range(400_000): print('%060d' % n)")
         assert code == 0
         assert out == b"".join(b"%060d\n" % number for number in range(400_000))
         assert out in lab.log()
 
-    def test_the_app_reads_our_input(self, lab: Lab) -> None:
+    def test_the_app_can_read_stdin(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--", "cat", stdin=None, input=RAW)
         assert done.stdout == RAW
 
     @pytest.mark.parametrize("code", [0, 3, 126, 255])
-    def test_exit_code_is_passed_on(self, lab: Lab, code: int) -> None:
+    def test_the_apps_exit_code_is_passed_on(self, lab: Lab, code: int) -> None:
         lab.make()
         assert said(lab, f"raise SystemExit({code})")[0] == code
 
-    def test_the_app_survives_a_reader_that_exits(self, lab: Lab) -> None:
-        """After `rocenv launch sd -- app | head` loses its reader, the app and its log continue."""
+    def test_the_app_keeps_running_after_the_reader_of_its_output_exits(self, lab: Lab) -> None:
+        """In `rocenv launch sd -- app | head`, the app and its log continue after `head` exits."""
         lab.make()
         command = [sys.executable, "-m", "rocenv", "launch", "sd", "--"]
         script = "import time\nfor n in range(50): print('line', n, flush=True); time.sleep(0.01)"
@@ -120,7 +120,7 @@ class TestWithoutATerminal:
         child.stdout.close()
 
     def test_signals_that_the_caller_ignores_stay_ignored(self, lab: Lab) -> None:
-        """With `nohup`, for example, the app survives its terminal."""
+        """With `nohup`, for example, the app keeps running after its terminal closes."""
         lab.make()
         script = "import time\nprint('up', flush=True)\ntime.sleep(2)\nprint('still there')"
         child = subprocess.Popen(
@@ -141,8 +141,8 @@ class TestWithoutATerminal:
         assert (child.returncode, out) == (0, b"still there\n")
         assert b"after Ctrl-C" not in lab.log()
 
-    def test_cleanup_problems_do_not_change_the_exit_code(self, lab: Lab) -> None:
-        """The trace file cannot be deleted, and stderr is closed."""
+    def test_cleanup_errors_do_not_change_the_exit_code(self, lab: Lab) -> None:
+        """Here, the trace file cannot be deleted and stderr is closed."""
         lab.make_zluda()
         code = "import os; path = os.environ['ROCENV_TRACE']; os.mkdir(path); os._exit(7)"
         done, out, err = said(lab, code)
@@ -166,7 +166,7 @@ class TestWithoutATerminal:
         assert child.wait(30) == 7
         child.stdout.close()
 
-    def test_launch_waits_for_programs_left_behind(self, lab: Lab) -> None:
+    def test_launch_waits_for_programs_that_the_app_leaves_running(self, lab: Lab) -> None:
         """Some apps restart themselves, and `launch` must still capture their output."""
         lab.make()
         code, out, err = said(
@@ -176,7 +176,7 @@ class TestWithoutATerminal:
         assert "press Ctrl-C" in err
         assert b"from the second\n" in lab.log()
 
-    def test_launch_does_not_wait_for_programs_left_by_a_crash(self, lab: Lab) -> None:
+    def test_launch_does_not_wait_for_programs_that_a_crashed_app_leaves_running(self, lab: Lab) -> None:
         lab.make()
         began = time.monotonic()
         code, _, _ = said(lab, "import os; os.system('sleep 20 &'); os._exit(5)")
@@ -195,11 +195,11 @@ class TestOnATerminal:
         assert terminal.shown.count(b"columns=133, lines=41") == 2
         assert b"columns=133, lines=41" in lab.log()
 
-    def test_bytes_pass_unchanged(self, lab: Lab) -> None:
+    def test_output_bytes_are_passed_on_unchanged(self, lab: Lab) -> None:
         lab.make()
         terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", PRINT_RAW)
         assert terminal.end() == 0
-        # The terminal converts line endings, as it does without `launch`.
+        # The terminal converts line ends, as it does without `launch`.
         assert RAW.replace(b"\n", b"\r\n") in terminal.shown
         assert RAW in lab.log()
 
@@ -243,7 +243,7 @@ class TestOnATerminal:
         terminal.type(b"\x03")
         assert terminal.end() == 130
 
-    def test_the_terminal_follows_the_window_size(self, lab: Lab) -> None:
+    def test_the_apps_terminal_follows_the_window_size(self, lab: Lab) -> None:
         lab.make()
         script = (
             "import os, signal, sys\nsignal.signal(signal.SIGWINCH, lambda *_: None)\n"
@@ -344,7 +344,7 @@ class TestLog:
             )
         finally:
             os.umask(before)
-        assert int(done.stdout, 8) == umask, "the app has the user's own"
+        assert int(done.stdout, 8) == umask, "the app keeps the user's umask"
         (log,) = lab.logs()
         assert stat.S_IMODE(log.stat().st_mode) == 0o600
         assert stat.S_IMODE((prefix.path / "logs").stat().st_mode) == 0o700
@@ -362,7 +362,7 @@ class TestLog:
         assert lab.run("launch", "sd", "--", "true").returncode == 0
         assert precious.read_text() == "precious"
 
-    def test_the_newest_twenty_logs_are_kept(self, lab: Lab) -> None:
+    def test_only_the_newest_twenty_logs_are_kept(self, lab: Lab) -> None:
         prefix = lab.make()
         folder = prefix.path / "logs"
         folder.mkdir()
@@ -402,7 +402,7 @@ class TestLog:
         assert b"could not create a log in" in done.stderr
 
 
-def test_a_line_in_a_different_encoding_does_not_affect_others() -> None:
-    """On a Windows console, a legacy program's output may appear between an app's lines."""
+def test_a_line_in_a_different_encoding_does_not_affect_other_lines() -> None:
+    """On a Windows console, the output of legacy programs may appear between the app's lines."""
     lines = "漢字\n".encode(), "für x\n".encode("cp850"), "é\n".encode()
     assert b"".join(_as_utf8(line, "cp850") for line in lines) == "漢字\nfür x\né\n".encode()

@@ -1,4 +1,4 @@
-"""rocenv looks for causes in an app's output before the failure, but not in its own lines in the log."""
+"""Causes of a failure, found in the app's earlier output but not in rocenv's own lines in the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TARGET = "gfx1031"
 NO_KERNELS = "RuntimeError: HIP error: invalid device function"
 CODE = "hip-no-binary-for-gpu"
 OVERRIDE = EnvChange(action="set", name="HSA_OVERRIDE_GFX_VERSION", value="10.3.0")
-# With this override, every program reports the override's target.
+# With this override, every program reports gfx1030 as its target.
 OVERRIDDEN = f"File /home/user/app.py\nHSA_OVERRIDE_GFX_VERSION=10.3.0 GPU gfx1030\n{NO_KERNELS}"
 
 
@@ -35,7 +35,7 @@ def on_linux(lab: Lab) -> None:
 
 
 def launch(lab: Lab, printed: str, *more: str, code: int = 1) -> tuple[int, str]:
-    """Launch an app that prints `printed`; return its exit code and rocenv's output after that."""
+    """Launch an app that prints `printed`; return its exit code and rocenv's output after it."""
     script = lab.app / "app.py"
     script.write_text(f"print({printed!r})\nraise SystemExit({code})\n")
     done = lab.run("launch", "sd", *more, "--", sys.executable, str(script))
@@ -66,7 +66,7 @@ class TestTheCause:
         on_linux(lab)
         assert launch(lab, NO_KERNELS, code=0) == (0, "")
 
-    def test_unrelated_errors_have_no_cause(self, lab: Lab) -> None:
+    def test_no_cause_is_shown_for_an_unrelated_error(self, lab: Lab) -> None:
         on_linux(lab)
         _, said = launch(lab, "OSError: [Errno 98] Address already in use")
         assert "ended with exit code 1" in said
@@ -79,7 +79,7 @@ class TestTheCause:
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}\n{noise}")
         assert f"[{CODE}]" in said
 
-    def test_a_cause_is_found_without_a_log(self, lab: Lab) -> None:
+    def test_a_cause_is_found_even_if_no_log_was_written(self, lab: Lab) -> None:
         on_linux(lab)
         file = lab.prefix().path / "logs"
         file.write_text("a file where the folder should be")
@@ -92,7 +92,7 @@ class TestTheCause:
 
 
 class TestTheTarget:
-    def test_commands_use_the_envs_gpu_and_not_its_override(self, lab: Lab) -> None:
+    def test_suggested_commands_use_the_envs_gpu_and_not_its_override(self, lab: Lab) -> None:
         on_linux(lab)
         _, said = launch(lab, OVERRIDDEN)
         (finding,) = diagnosed(lab, said)
@@ -101,8 +101,8 @@ class TestTheTarget:
         assert targets
         assert set(targets) == {TARGET}
 
-    def test_the_log_identifies_its_machine(self, lab: Lab) -> None:
-        """Someone may read the log on a machine without that GPU."""
+    def test_commands_for_a_launch_log_use_the_gpu_from_its_header(self, lab: Lab) -> None:
+        """The log may be read on a machine without that GPU."""
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         lab.env["ROCENV_SYSROOT"] = str(
@@ -116,10 +116,10 @@ class TestTheTarget:
 
 
 class TestOwnLines:
-    """A `launch` log begins and ends with rocenv's own lines."""
+    """Lines from rocenv at the beginning and end of a `launch` log."""
 
     @pytest.mark.parametrize("words", [NO_KERNELS, "rocBLAS error: Cannot read TensileLibrary.dat"])
-    def test_the_command_line_in_the_header_is_not_output(self, lab: Lab, words: str) -> None:
+    def test_the_command_line_in_the_header_is_not_read_as_output(self, lab: Lab, words: str) -> None:
         on_linux(lab)
         done = lab.run("launch", "sd", "--", sys.executable, "-c", "raise SystemExit(1)", words)
         assert f"# command {subprocess.list2cmdline([sys.executable])}" in lab.log().decode()
@@ -128,8 +128,8 @@ class TestOwnLines:
         assert "ended with exit code 1" in said
         assert re.findall(r"\[[a-z-]+\]", said) == []
 
-    def test_the_explanation_is_not_output(self, lab: Lab) -> None:
-        """The explanation repeats the app's last lines, so they would count twice."""
+    def test_rocenvs_explanation_is_not_read_as_output(self, lab: Lab) -> None:
+        """It repeats the app's last lines, which would then count twice."""
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         log = lab.log().decode().split("\n")
@@ -138,15 +138,15 @@ class TestOwnLines:
         (evidence,) = finding["evidence"]
         assert evidence == {"line": log.index(NO_KERNELS) + 1, "text": NO_KERNELS, "count": 1}
 
-    def test_an_override_in_the_header_is_not_output(self, lab: Lab) -> None:
+    def test_an_override_in_the_header_is_not_read_as_output(self, lab: Lab) -> None:
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         assert f"#   {OVERRIDE.name}={OVERRIDE.value}" in lab.log().decode()
         (finding,) = diagnosed(lab, said)
         assert [each["text"] for each in finding["evidence"]] == [NO_KERNELS]
 
-    def test_an_apps_own_lines_with_a_hash_are_output(self, lab: Lab) -> None:
-        """In a log that `launch` did not write, a `#` has no special meaning."""
+    def test_an_apps_own_lines_that_start_with_a_hash_are_read_as_output(self, lab: Lab) -> None:
+        """`#` has no special meaning in a log that `launch` did not write."""
         log = lab.app / "other.log"
         log.write_text(f"# configuration\n# {NO_KERNELS}\n")
         (finding,) = json.loads(lab.run("diagnose", str(log), "--json").stdout)["findings"]

@@ -1,4 +1,4 @@
-"""The GPUs that a program lists: `launch` selects one of them, or reports that none is suitable."""
+"""Device lists of programs, from which `launch` selects a GPU or reports that none is suitable."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SAME_NAME = "Available devices:\n  ROCm0: AMD Radeon Graphics\n  ROCm1: AMD Rade
 
 
 class TestWithoutTargets:
-    """Many versions print only product names, and several products share a PCI ID."""
+    """Device lists with only product names, as many versions print; several products share a PCI ID."""
 
     @pytest.fixture
     def two(self, bench: Bench) -> Bench:
@@ -77,7 +77,7 @@ class TestWithoutTargets:
         ],
         ids=["by its name", "the fourth name for its ID", "only the other GPU has a name", "it has no name"],
     )
-    def test_the_envs_gpu_is_selected(self, two: Bench, listed: str, device: str) -> None:
+    def test_the_envs_gpu_is_selected_by_its_product_name(self, two: Bench, listed: str, device: str) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=listed)
         assert arguments(two.launch("./llama-cli")) == f"--device {device}"
         done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
@@ -116,7 +116,7 @@ class TestWithoutTargets:
         done = two.launch("./llama-cli", HIP_VISIBLE_DEVICES="1")
         assert arguments(done) == "--device ROCm0"
 
-    def test_requesting_a_gpu_with_a_different_target_is_reported(self, two: Bench) -> None:
+    def test_a_request_for_a_gpu_with_a_different_target_is_reported(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=UNTOLD)
         done = two.launch("./llama-cli", "--device", "ROCm0")
         assert "`ROCm0` is a gfx1103, but env `llm` is for gfx1100" in done.stderr.decode()
@@ -133,14 +133,14 @@ IGPU = "".join(f"{line}\n" for line in TWO.splitlines() if "7900" not in line)
 
 
 def test_launch_fails_if_only_other_gpus_are_listed(bench: Bench) -> None:
-    """Without a selected GPU, the program would use the listed one."""
+    """If `launch` did not select a GPU, the program would use the one that it lists."""
     bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b"")
     assert "does not list the gfx1100 that env `llm` is for. It lists: ROCm0: AMD Radeon 780M" in said
     assert "`rocenv create llm2 --target gfx1103 --app llama.cpp`" in said
-    assert not bench.logs("llm"), "it was not started"
+    assert not bench.logs("llm"), "the app was not started"
 
 
 def test_an_env_without_a_target_uses_any_listed_gpu(bench: Bench) -> None:
@@ -181,7 +181,7 @@ class TestRequestedByTheUser:
         done = two.launch("./llama-server", "-m", "x", HIP_VISIBLE_DEVICES="1")
         assert arguments(done) == "-m x --device ROCm0 --fit-target 22464"
 
-    def test_requesting_an_unlisted_gpu_is_reported(self, two: Bench) -> None:
+    def test_a_request_for_an_unlisted_gpu_is_reported(self, two: Bench) -> None:
         done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
         assert arguments(done) == "--device ROCm7 -m x"
         said = done.stderr.decode()
@@ -194,27 +194,29 @@ class TestRequestedByTheUser:
             ("Vulkan0,ROCm0", "`Vulkan0` is not a HIP GPU, so the app will not use the env\n"),
         ],
     )
-    def test_a_gpu_of_a_different_backend_is_passed_through_with_a_note(
+    def test_a_requested_gpu_of_another_backend_is_passed_on_with_a_note(
         self, two: Bench, names: str, told: str
     ) -> None:
         done = two.launch("./llama-server", "--device", names)
         assert arguments(done) == f"--device {names}"
         assert told in done.stderr.decode()
 
-    def test_a_gpu_with_a_different_target_is_used_with_a_warning(self, bench: Bench) -> None:
+    def test_a_requested_gpu_with_a_different_target_is_used_with_a_warning(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=TWO)
         done = bench.launch("./llama-cli", "--device", "ROCm0")
         assert arguments(done) == "--device ROCm0"
         assert "`ROCm0` is a gfx1103, but env `llm` is for gfx1100" in done.stderr.decode()
 
 
-def test_all_gpus_with_the_target_are_selected(bench: Bench) -> None:
+def test_all_gpus_with_the_envs_target_are_selected(bench: Bench) -> None:
     bench.machine("gfx1100", "gfx1100")
     told = "".join(f"  Device {number}: AMD Radeon RX 7900 XTX, gfx1100 (0x1100)\n" for number in (0, 1))
     bench.program("llama-cli", "llama.cpp-new", listed=told + SAME)
     assert arguments(bench.launch("./llama-cli")) == "--device ROCm0,ROCm1"
     bench.program("llama-bench", "llama-bench", listed=told + SAME)
-    assert arguments(bench.launch("./llama-bench")) == "--device ROCm0/ROCm1", "here, a comma means two runs"
+    assert arguments(bench.launch("./llama-bench")) == "--device ROCm0/ROCm1", (
+        "for llama-bench, a comma means two runs"
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_all_gpus_with_the_target_are_selected(bench: Bench) -> None:
     ],
     ids=["none", "nothing", "another interface", "rubbish"],
 )
-def test_no_gpu_is_an_error_before_the_app_starts(bench: Bench, listed: str, only: str) -> None:
+def test_an_empty_gpu_list_is_an_error_before_the_app_starts(bench: Bench, listed: str, only: str) -> None:
     bench.machine()
     bench.program("llama-cli", "llama.cpp-new", listed=listed)
     done = bench.launch("./llama-cli", "-m", "x.gguf")
@@ -240,14 +242,14 @@ def test_no_gpu_is_an_error_before_the_app_starts(bench: Bench, listed: str, onl
     assert only in said
     assert "rocenv gpus" in said
     assert "rocenv doctor llm" in said
-    assert not bench.logs("llm"), "it was not started"
+    assert not bench.logs("llm"), "the app was not started"
 
 
 VULKAN = "Available devices:\n  Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)\n"
 
 
 class TestBuildWithoutHip:
-    """The machine has the GPU, but this build cannot use it."""
+    """A machine with the GPU, and a build that cannot use it."""
 
     def test_the_error_lists_builds_with_hip(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=VULKAN)
@@ -270,7 +272,7 @@ class TestBuildWithoutHip:
         assert "Either this build does not support HIP" not in said
         assert "`rocenv doctor llm`" in said
 
-    def test_verify_does_not_claim_that_there_is_no_gpu(self, bench: Bench) -> None:
+    def test_verify_does_not_blame_a_missing_gpu_for_a_build_without_hip(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=VULKAN)
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         assert done.returncode == 1
@@ -279,13 +281,13 @@ class TestBuildWithoutHip:
         assert "no usable AMD GPU" not in done.stderr.decode()
 
 
-def test_no_gpu_is_needed_if_the_user_asks_for_the_cpu(bench: Bench) -> None:
+def test_no_gpu_is_required_if_the_user_requests_the_cpu(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE)
     for words in (("--device", "none"), ("-dev", "none"), ("-ngl", "0"), ("--gpu-layers", "0")):
         assert arguments(bench.launch("./llama-cli", *words)) == " ".join(words)
 
 
-def test_a_device_of_a_different_kind_is_used_if_requested(bench: Bench) -> None:
+def test_a_vulkan_device_is_used_if_the_user_requests_it(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE.replace("(none)", "Vulkan0: AMD Radeon"))
     done = bench.launch("./llama-cli", "--device", "Vulkan0", "-m", "x")
     assert arguments(done) == "--device Vulkan0 -m x"
@@ -298,17 +300,17 @@ def test_a_missing_gpu_is_reported_when_the_user_lists_devices(bench: Bench) -> 
     assert (done.returncode, done.stdout.decode()) == (0, NONE)
     said = done.stderr.decode()
     assert "llama.cpp ended with exit code 0, but it did not find a usable GPU\n" in said
-    assert "used the CPU" not in said, "the program did no work"
+    assert "used the CPU" not in said, "the program only listed its devices"
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
     done = bench.launch("./llama-cli", "--list-devices")
     assert "no GPU" not in done.stderr.decode()
 
 
-def test_a_crash_while_listing_is_reported(bench: Bench) -> None:
+def test_a_crash_of_the_device_list_is_reported(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", more='[ "$1" = --list-devices ] && kill -ABRT $$')
     done = bench.launch("./llama-cli", "a b")
     said = done.stderr.decode()
-    assert (done.returncode, done.stdout) == (1, b""), "unless a GPU is selected, it may use the CPU"
+    assert (done.returncode, done.stdout) == (1, b""), "without a selected GPU, the app may use the CPU"
     assert "SIGABRT" in said
     assert "rocenv does not know which value `--device` needs" in said
     assert "rocenv verify llm --app llama.cpp" in said
@@ -316,10 +318,12 @@ def test_a_crash_while_listing_is_reported(bench: Bench) -> None:
     done = bench.launch("./llama-cli", "--device", "ROCm0")
     assert arguments(done) == "--device ROCm0"
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED, code=1)
-    assert arguments(bench.launch("./llama-cli")) == "--device ROCm0", "it listed the GPU before it failed"
+    assert arguments(bench.launch("./llama-cli")) == "--device ROCm0", (
+        "the app listed the GPU before it failed"
+    )
 
 
-def test_processes_left_by_a_query_are_killed(bench: Bench) -> None:
+def test_processes_that_a_device_query_leaves_running_are_killed(bench: Bench) -> None:
     """A child process that keeps the pipe open must not delay the app."""
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED, more='[ "$1" = --help ] && sleep 1000 &')
     assert arguments(bench.launch("./llama-cli")) == "--device ROCm0"
@@ -331,14 +335,14 @@ class TestVerify:
         found = {each["rung"]: each for each in json.loads(done.stdout).get("rungs", [])}
         return done.returncode, found.get("app", {}), done.stderr.decode()
 
-    def test_a_listed_gpu_passes(self, bench: Bench) -> None:
+    def test_a_listed_gpu_passes_the_app_check(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (0, "passed", False)
         assert "ROCm0: AMD Radeon RX 7900 XTX" in rung["detail"]
-        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "the detail shows the program"
+        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "the detail contains the command"
 
-    def test_the_app_rung_needs_the_device_rung_to_count_as_a_level(self, bench: Bench) -> None:
+    def test_the_app_check_counts_only_if_the_device_check_passed(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         self.verify(bench)
         kept = json.loads((bench.prefix("llm").own / "verified.json").read_bytes())
@@ -350,14 +354,14 @@ class TestVerify:
         results.insert(1, replace(results[0], rung="device"))
         assert Verification(env="x", target="", results=tuple(results)).level == "app"
 
-    def test_a_gpu_with_a_different_target_fails_the_rung(self, bench: Bench) -> None:
+    def test_a_gpu_with_a_different_target_fails_the_app_check(self, bench: Bench) -> None:
         bench.machine("gfx1103")
         bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (4, "skipped", True)
         assert "does not list a gfx1100 GPU, only ROCm0: AMD Radeon 780M" in rung["detail"]
 
-    def test_target_option(self, bench: Bench) -> None:
+    def test_the_target_option_selects_the_gpu_to_look_for(self, bench: Bench) -> None:
         bench.make("other", platform="linux", target="gfx1101")
         bench.program("llama-cli", "llama.cpp-new", listed=TWO)
         words = ("verify", "other", "--upto", "files", "--app", "llama.cpp")
@@ -383,7 +387,7 @@ class TestVerify:
             ('[ "$1" = --list-devices ] && exec yes', "failed"),
         ],
     )
-    def test_a_failed_device_list_fails_the_rung(self, bench: Bench, more: str, status: str) -> None:
+    def test_a_failed_device_list_fails_the_app_check(self, bench: Bench, more: str, status: str) -> None:
         bench.program("llama-cli", "llama.cpp-new", more=more)
         code, rung, _ = self.verify(bench, "--timeout", "1")
         assert (code, rung["status"]) == (1, status), rung
@@ -395,9 +399,9 @@ class TestVerify:
         bench.program("elsewhere/llama-bench", "llama-bench", listed=NONE)
         code, rung, _ = self.verify(bench, PATH=f"{path.parent}:{bench.env['PATH']}")
         assert code == 0
-        assert f"{path.parent}/llama-cli" in rung["detail"], "the usual program comes first"
+        assert f"{path.parent}/llama-cli" in rung["detail"], "the app's usual program comes first"
 
-    def test_a_missing_program_is_an_error_and_not_a_result(self, bench: Bench) -> None:
+    def test_a_missing_program_is_an_error_instead_of_a_failed_check(self, bench: Bench) -> None:
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
@@ -414,7 +418,7 @@ class TestVerify:
                 app == "blender"
             )
 
-    def test_control_sequences_do_not_reach_the_terminal(self, bench: Bench) -> None:
+    def test_control_sequences_in_device_names_do_not_reach_the_terminal(self, bench: Bench) -> None:
         listed = LISTED.replace("AMD", "\x1b(0\x9b31m\x07\u202eAMD")
         bench.program("llama-cli", "llama.cpp-new", listed=listed)
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
@@ -436,7 +440,7 @@ class TestVerify:
         assert "llama-cli' --list-devices" in text
         assert "app" in (bench.app / "kept here/verify.json").read_text()
 
-    def test_generic_is_refused(self, bench: Bench) -> None:
+    def test_verify_rejects_the_app_generic(self, bench: Bench) -> None:
         done = bench.run("verify", "llm", "--app", "generic")
         assert done.returncode == 2
         assert "`generic` stands for any program" in done.stderr.decode()
@@ -451,20 +455,20 @@ class TestVerify:
         code, rung, _ = self.verify(bench, app="llamafile")
         assert (code, rung["status"]) == (1, "failed")
 
-    def test_an_app_that_uses_torch_needs_the_torch_rung(self, bench: Bench) -> None:
+    def test_an_app_that_uses_torch_requires_the_torch_check(self, bench: Bench) -> None:
         code, rung, _ = self.verify(bench, app="comfyui")
         assert (code, rung["status"]) == (1, "failed")
         assert "create one with torch: `rocenv create llm2 --target gfx1100 --app comfyui" in rung["detail"]
         done = bench.run("verify", "llm", "--upto", "files", "--app", "comfyui")
-        assert "--save-artifacts" not in done.stderr.decode(), "there is no log to keep"
+        assert "--save-artifacts" not in done.stderr.decode(), "no output was saved"
 
-    def test_a_broken_file_is_reported_first(self, bench: Bench) -> None:
+    def test_a_broken_file_is_reported_instead_of_a_failed_device_list(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         next((bench.prefix("llm").path / "rocm").rglob("Kernels*")).write_text("x")
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["detail"]) == (1, "skipped", "needs `files`")
 
-    def test_an_unknown_app_is_an_error(self, bench: Bench) -> None:
+    def test_verify_rejects_an_unknown_app(self, bench: Bench) -> None:
         code, rung, said = self.verify(bench, app="nope")
         assert (code, rung) == (2, {})
         assert "there is no app `nope`" in said

@@ -1,4 +1,4 @@
-"""`launch` explains failures: what happened, why, and what to do."""
+"""Explanations of failed launches: what happened, why, and what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def launch(lab: Lab, code: str, *argv: str) -> tuple[int, str]:
 
 
 class TestIncident:
-    """With HIP SDK 6.1 and ZLUDA 3.8.3 on a gfx1031, SD.Next's Python crashes while loading rocblas.dll."""
+    """HIP SDK 6.1 with ZLUDA 3.8.3 on gfx1031, where SD.Next's Python crashes while loading rocblas.dll."""
 
     def test_the_crash_is_explained_with_cause_and_remedy(self, lab: Lab) -> None:
         lab.make_zluda()
@@ -71,7 +71,7 @@ class TestIncident:
         assert done.returncode == 0, done.stderr
         assert b"HIP SDK 5.7.1" in done.stdout
 
-    def test_the_suggested_env_name_is_free(self, lab: Lab) -> None:
+    def test_the_suggested_env_name_is_not_in_use(self, lab: Lab) -> None:
         lab.make_zluda()
         lab.make("sd2")
         assert "rocenv create sd3 " in launch(lab, "import os; os.abort()")[1]
@@ -107,10 +107,10 @@ class TestEnds:
         assert code == 1
         assert "ended with exit code 1" in after
         assert "| port 7860 is taken" in after
-        assert "known to fail" not in after, "the set is not blamed for every error"
+        assert "known to fail" not in after, "an app's own error is not blamed on the set"
         assert "read the log" in after
 
-    def test_success_prints_nothing(self, lab: Lab) -> None:
+    def test_a_successful_launch_prints_no_explanation(self, lab: Lab) -> None:
         lab.make()
         code, said = launch(lab, "print('fine')")
         assert (code, said.partition(".log\n")[2]) == (0, "")
@@ -131,7 +131,7 @@ class TestEnds:
         assert "rocenv create sd2 --rocm 5.7 --zluda" in after
         assert "rocenv gpus" in after
 
-    def test_control_sequences_do_not_reach_the_terminal(self, lab: Lab) -> None:
+    def test_control_sequences_in_an_apps_error_do_not_reach_the_terminal(self, lab: Lab) -> None:
         lab.make()
         code = "print('\\x1b]0;title\\x07\\x1b[2Jbad\\x08\\x9b'); exit(4)"
         done = lab.run("launch", "sd", "--", sys.executable, "-c", code)
@@ -200,7 +200,7 @@ class TestTrace:
 
     @pytest.mark.parametrize("code", [0, 1])
     def test_a_library_that_did_not_load_is_reported(self, lab: Lab, code: int) -> None:
-        """ctypes turns the crash into an exception, so the app may continue, but the trace shows it."""
+        """ctypes turns the crash into an exception that the app may survive, but the trace shows it."""
         lab.make_zluda()
         trace = "load C:/a/rocblas.dll\nfailed C:/a/rocblas.dll: exception: access violation reading 0x8\n"
         script = (
@@ -213,8 +213,8 @@ class TestTrace:
 
 
 class TestStack:
-    def test_the_last_stack_is_used(self) -> None:
-        """ctypes survives a fault while it loads a library, but Python has already printed a stack."""
+    def test_the_last_stack_in_the_output_is_used(self) -> None:
+        """ctypes survives a fault in a library that it loads, but Python has already printed a stack."""
         early = STACK.replace("__init__", "zluda")
         found = last_stack((early + "went on\n" + STACK).splitlines())
         assert found is not None
@@ -228,7 +228,7 @@ class TestStack:
             ("Running on local URL\n" * 6, False),
         ],
     )
-    def test_output_after_the_stack_shows_whether_the_crash_was_the_end(
+    def test_output_after_the_stack_shows_whether_the_program_survived_the_crash(
         self, after: str, is_end: bool
     ) -> None:
         found = last_stack((STACK + after).splitlines())
@@ -240,7 +240,7 @@ class TestStack:
 
 
 class TestScripts:
-    """Batch files hide Python's exit code."""
+    """Scripts that start the app. Batch files hide Python's exit code."""
 
     def script(self, lab: Lab, text: str) -> None:
         path = lab.app / "webui.bat"
@@ -250,7 +250,7 @@ class TestScripts:
             event(1, when="2999-01-01T00:00:00Z")
         )
 
-    def test_a_signal_that_a_shell_reports_is_recognised_as_a_signal(self, lab: Lab) -> None:
+    def test_a_signal_that_a_shell_reports_is_recognized_as_a_signal(self, lab: Lab) -> None:
         lab.make()
         self.script(lab, f"{shlex.quote(sys.executable)} -c 'import os; os.abort()'; exit $?")
         done = lab.run("launch", "sd", "./webui.bat")
@@ -258,7 +258,7 @@ class TestScripts:
         assert "ended with SIGABRT: it called abort()" in done.stderr.decode()
 
     @pytest.mark.parametrize("code", [0, 1])
-    def test_a_crash_while_loading_is_found_in_a_program_that_a_script_started(
+    def test_a_crash_while_loading_a_library_is_found_in_a_program_that_a_script_started(
         self, lab: Lab, code: int
     ) -> None:
         lab.make_zluda()

@@ -49,14 +49,14 @@ def of(pid: int, code: int = 0xC0000005, recent: datetime.datetime = NOON) -> Fa
 
 
 class TestParse:
-    def test_with_names(self, stand_in: Path) -> None:
+    def test_events_with_named_fields_are_parsed(self, stand_in: Path) -> None:
         stand_in.write_text("\ufeff<?xml version='1.0' encoding='utf-8'?>\n" + event(77))
         (fault,) = faults()
         assert (fault.program, fault.module, fault.exception) == ("python.exe", "rocblas.dll", "0xc0000005")
         assert (fault.pid, fault.path) == (77, "C:\\sd\\rocm\\6.1\\bin\\rocblas.dll")
         assert fault.when == datetime.datetime(2026, 11, 20, 12, 30, 0, 123456, datetime.timezone.utc)
 
-    def test_by_position(self, stand_in: Path) -> None:
+    def test_events_with_unnamed_fields_are_parsed(self, stand_in: Path) -> None:
         stand_in.write_text(PLACED)
         (fault,) = faults()
         assert (fault.module, fault.pid, fault.program) == ("amdhip64.dll", 0x1A2C, "python.exe")
@@ -65,7 +65,7 @@ class TestParse:
         stand_in.write_text(f"<?xml version='1.0'?><Events>{event(7)}{PLACED}</Events>")
         assert [fault.pid for fault in faults()] == [7, 0x1A2C]
 
-    def test_event_numbers_depend_on_the_provider(self, stand_in: Path) -> None:
+    def test_event_ids_are_interpreted_per_provider(self, stand_in: Path) -> None:
         stand_in.write_text(event(7).replace("Application Error", "LoadPerf"))
         assert faults() == ()
 
@@ -85,7 +85,7 @@ class TestParse:
         stand_in.write_text(text)
         assert faults() == ()
 
-    def test_invalid_values_are_ignored(self, stand_in: Path) -> None:
+    def test_events_with_invalid_values_are_ignored(self, stand_in: Path) -> None:
         stand_in.write_text(event(1).replace("rocblas.dll", "\x1b[31mrocblas", 1))
         assert faults() == (), "control characters are invalid in XML"
         stand_in.write_text(event(1, when="never").replace("0x1</Data>", "zz</Data>", 1))
@@ -94,7 +94,7 @@ class TestParse:
 
 
 class TestWhich:
-    def test_an_event_for_the_process_itself_takes_precedence(self, stand_in: Path) -> None:
+    def test_an_event_for_the_launched_process_takes_precedence(self, stand_in: Path) -> None:
         stand_in.write_text(event(5, "python.exe").replace("rocblas.dll", "other.dll") + event(7, "odd.exe"))
         fault = of(7)
         assert fault is not None
@@ -106,15 +106,15 @@ class TestWhich:
         assert fault is not None
         assert fault.pid == 6
 
-    def test_a_match_by_name_alone_must_be_recent(self, stand_in: Path) -> None:
+    def test_an_event_matched_by_program_name_alone_must_be_recent(self, stand_in: Path) -> None:
         """While an app runs for hours, an unrelated Python process may crash."""
         stand_in.write_text(event(6))
         later = NOON + datetime.timedelta(hours=3)
         assert of(99, code=0xC0000409, recent=later) is None
         assert of(99, code=1, recent=later) is None
         assert of(99, code=0xC0000005, recent=later) is not None, "the exit code matches the exception"
-        assert of(99, code=1, recent=NOON) is not None, "it is recent"
-        assert of(6, code=1, recent=later) is not None, "it is the process itself"
+        assert of(99, code=1, recent=NOON) is not None, "the event is recent"
+        assert of(6, code=1, recent=later) is not None, "the event is about the process itself"
 
     def test_old_events_are_ignored(self, stand_in: Path) -> None:
         stand_in.write_text(event(7, when="2026-11-19T12:30:00Z"))

@@ -1,4 +1,4 @@
-"""`launch` adds only arguments that the app's help lists and the user's arguments do not rule out."""
+"""Arguments that `launch` adds if the app's help lists them and the user's arguments allow them."""
 
 from __future__ import annotations
 
@@ -62,21 +62,21 @@ class TestHelp:
             ("llama-bench", ("-dev", "--fit-target", "-ot", "--override-tensor"), ("--fit", "--no-mmap")),
         ],
     )
-    def test_definitions_are_parsed_and_mentions_ignored(
+    def test_option_definitions_in_help_are_parsed_and_mere_mentions_ignored(
         self, name: str, has: tuple[str, ...], lacks: tuple[str, ...]
     ) -> None:
         options = helped(name)
         assert [each for each in has if each not in options] == []
         assert [each for each in lacks if each in options] == []
 
-    def test_names_value_variable_and_default_are_parsed(self) -> None:
+    def test_an_options_names_value_variable_and_default_are_parsed(self) -> None:
         found = helped("llama.cpp-new").by_name["-ngl"]
         assert found.names == ("-ngl", "--gpu-layers", "--n-gpu-layers")
         assert (found.value, found.variable, found.default) == ("N", "LLAMA_ARG_N_GPU_LAYERS", "auto")
         assert helped("llama.cpp-old").by_name["-c"].default == "4096"
         assert helped("llamafile-0.9.3").by_name["--ctx-size"].names == ("-c", "--ctx-size")
 
-    def test_sentences_are_not_mistaken_for_definitions(self) -> None:
+    def test_sentences_in_help_are_not_mistaken_for_option_definitions(self) -> None:
         """Examples and notes start in the same column as definitions."""
         text = (
             "  -m FILE, --model FILE\n  --list-devices  say it\n  --two A B  two\n  -q or --quick \n\tfast\n"
@@ -89,12 +89,12 @@ class TestHelp:
     @pytest.mark.parametrize(
         "line", ["  --a " + "=" * 500_000, "  --a " + "A " * 250_000 + "b", "  --a, " * 90_000]
     )
-    def test_long_lines_are_parsed_quickly(self, line: str) -> None:
+    def test_long_help_lines_are_parsed_quickly(self, line: str) -> None:
         began = time.monotonic()
         read_help(f"{line}\n" * 2)
         assert time.monotonic() - began < 2
 
-    def test_values_are_not_arguments(self) -> None:
+    def test_option_values_are_not_mistaken_for_options(self) -> None:
         words = ("-p", "-ngl", "--fit", "off", "-h")
         users = Given(words=words, environ={}, options=helped("llama.cpp-new"))
         assert users.value("-p") == "-ngl"
@@ -114,7 +114,7 @@ class TestHelp:
         )
 
     @given(st.text(alphabet=" -\n\tab,=<>[]{}N|:(\x00é", max_size=400))
-    def test_any_text_can_be_parsed(self, text: str) -> None:
+    def test_any_text_can_be_parsed_as_help(self, text: str) -> None:
         assert all(name.startswith("-") for name in read_help(text).by_name)
 
 
@@ -163,7 +163,7 @@ class TestLlamafile:
         assert arguments(done) == "--gpu amd -p hi -ngl 5", done.stderr
         assert b"5 of 5 layers" in done.stderr
 
-    def test_the_reasons_are_in_the_users_language(self, bench: Bench) -> None:
+    def test_the_reasons_for_arguments_are_in_the_users_language(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         bench.program("m.llamafile", "llamafile-0.9.3")
@@ -192,7 +192,7 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile")
         assert arguments(done) == "--gpu amd -ngl 999 --tinyblas --recompile"
         assert all(gain in done.stderr.decode() for gain in GAINS)
-        assert "needs `hipcc`" in done.stderr.decode(), "llamafile needs a compiler to build its library"
+        assert "needs `hipcc`" in done.stderr.decode(), "llamafile needs a compiler to build its GPU library"
         (bench.app / "bin").mkdir()
         (bench.app / "bin/hipcc").write_text("#!/bin/sh\n")
         (bench.app / "bin/hipcc").chmod(0o755)
@@ -200,7 +200,7 @@ class TestLlamafile:
         assert "needs `hipcc`" not in done.stderr.decode()
 
     @pytest.mark.parametrize(("target", "fails"), [("gfx1103", True), ("gfx1100", False)])
-    def test_rows_decide_about_rocblas_if_the_env_has_no_rocblas_files(
+    def test_data_rows_determine_rocblas_support_if_the_env_has_no_rocblas_files(
         self, bench: Bench, target: str, fails: bool
     ) -> None:
         bench.machine(target)
@@ -228,17 +228,19 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile", "--server")
         assert arguments(done) == "--gpu amd --server --device ROCm0"
         assert "rocBLAS does not work on gfx1103" in done.stderr.decode()
-        assert "rocenv create llm2 --rocm" in done.stderr.decode(), "an env whose rocBLAS works"
+        assert "rocenv create llm2 --rocm" in done.stderr.decode(), (
+            "the suggested env has a rocBLAS that works"
+        )
         assert "llamafile 0.9.3 or earlier with `--tinyblas --recompile`" in done.stderr.decode()
 
-    def test_llamafile_0_10_chooses_the_number_of_layers_itself(self, bench: Bench) -> None:
+    def test_llamafile_0_10_gets_no_number_of_layers(self, bench: Bench) -> None:
         model = write_model(bench.root / "m.gguf")
         bench.machine("gfx1100", used_mib=2000)
         bench.env_for("gfx1100")
         bench.program("m.llamafile", "llamafile-0.10", listed=LISTED)
         done = bench.launch("./m.llamafile", "-m", "x")
         assert arguments(done) == "--gpu amd -m x --device ROCm0 --fit-target 2464"
-        assert "this version uses the CPU" not in done.stderr.decode(), "only older versions do"
+        assert "this version uses the CPU" not in done.stderr.decode(), "only older versions need it"
         done = bench.launch("./m.llamafile", "--fit", "off", "-m", str(model))
         assert arguments(done).endswith("--device ROCm0 -ngl 5")
         assert "this version uses the CPU" not in done.stderr.decode()
@@ -251,7 +253,7 @@ class TestLlamafile:
         bench.program("llamafile-quantize", "llama-bench", more='[ "$1" = --help ] && kill -SEGV $$')
         assert arguments(bench.launch("./llamafile-quantize", "a", "b")) == "a b"
 
-    def test_a_version_without_the_required_argument_does_not_start(self, bench: Bench) -> None:
+    def test_a_version_that_lacks_a_required_argument_is_not_started(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llamafile-0.5", "llama-bench", listed=LISTED)
@@ -260,7 +262,7 @@ class TestLlamafile:
         assert "does not support `--gpu`" in done.stderr.decode()
         assert "`rocenv launch llm --app generic -- ./llamafile-0.5`" in done.stderr.decode()
 
-    def test_help_with_bold_letters_is_parsed(self, bench: Bench) -> None:
+    def test_help_with_overstruck_bold_letters_is_parsed(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         text = (HELPS / "llamafile-0.9.3.txt").read_text()
         bold = "".join(f"{char}\b{char}" if char.isalnum() or char == "-" else char for char in text)
@@ -272,7 +274,7 @@ class TestLlamafile:
     @pytest.mark.parametrize(
         "words", [("--gpu", "disable"), ("-ngl", "0"), ("--gpu", "DISABLED"), ("--gpu=disable",)]
     )
-    def test_no_arguments_are_added_if_the_user_asks_for_the_cpu(
+    def test_no_arguments_are_added_if_the_user_requests_the_cpu(
         self, bench: Bench, words: tuple[str, ...]
     ) -> None:
         bench.env_for("gfx1100")
@@ -290,7 +292,7 @@ class TestLlamafile:
         )
         assert arguments(done) == "--gpu rocm --n-gpu-layers 7 --tinyblas --nocompile"
 
-    def test_asking_for_help_runs_the_command_unchanged(self, bench: Bench) -> None:
+    def test_a_command_that_asks_for_help_runs_unchanged(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
         bench.program("m.llamafile", "llamafile-0.9.3")
         done = bench.launch("./m.llamafile", "--help")
@@ -315,8 +317,8 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile", "-m", "/zip/m.gguf")
         assert arguments(done) == "--gpu amd -m /zip/m.gguf -ngl 5"
 
-    def test_a_program_that_only_a_shell_can_run_is_queried(self, bench: Bench) -> None:
-        """If the kernel does not know the llamafile format, a shell runs the file."""
+    def test_the_help_of_a_program_that_only_a_shell_can_run_is_read(self, bench: Bench) -> None:
+        """A shell runs a llamafile if the kernel does not support its format."""
         bench.env_for("gfx1100")
         path = bench.program("m.llamafile", "llamafile-0.9.3")
         assert path.read_bytes().startswith(b"MZ")
@@ -325,7 +327,7 @@ class TestLlamafile:
 
 
 class TestLlamaCpp:
-    def test_a_new_version_gets_a_memory_margin(self, bench: Bench) -> None:
+    def test_a_new_llama_cpp_gets_a_memory_margin(self, bench: Bench) -> None:
         bench.machine("gfx1100", used_mib=2000)
         bench.env_for("gfx1100")
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
@@ -338,16 +340,18 @@ class TestLlamaCpp:
         )
         bench.machine("gfx1100")
         done = bench.launch("./llama-cli", "-m", "x.gguf")
-        assert "leaves 1024 MiB of GPU memory free\n" in done.stderr.decode(), "other programs use no memory"
+        assert "leaves 1024 MiB of GPU memory free\n" in done.stderr.decode(), (
+            "other programs do not use GPU memory"
+        )
 
-    def test_prompts_are_not_arguments(self, bench: Bench) -> None:
+    def test_prompts_are_not_mistaken_for_options(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         assert "--device ROCm0" in arguments(bench.launch("./llama-cli", "-p", "--version"))
 
     @pytest.mark.parametrize("words", [("-c", "99999999999999"), ("-c", "-5"), ("-ctk", "weird")])
-    def test_invalid_sizes(self, bench: Bench, words: tuple[str, ...]) -> None:
+    def test_implausible_memory_sizes_add_no_margin(self, bench: Bench, words: tuple[str, ...]) -> None:
         model = write_model(bench.root / "m.gguf")
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
@@ -357,7 +361,7 @@ class TestLlamaCpp:
         assert f"{words[1]}` is unknown" in done.stderr.decode()
         assert "5 of 5" not in done.stderr.decode()
 
-    def test_an_old_version_gets_the_number_of_layers(self, bench: Bench) -> None:
+    def test_an_old_llama_cpp_gets_the_number_of_layers(self, bench: Bench) -> None:
         model = write_model(bench.root / "m.gguf")
         bench.machine("gfx1100", total_mib=1624 + 50)
         bench.env_for("gfx1100")
@@ -391,7 +395,7 @@ class TestLlamaCpp:
         bench.env_for("gfx1100")
         bench.program("llama-cli", "llama.cpp-old", listed=LISTED)
         done = bench.launch("./llama-cli", "-m", "m.gguf")
-        assert arguments(done).endswith("--gpu-layers 999"), "the app fails instead of using the CPU"
+        assert arguments(done).endswith("--gpu-layers 999"), "the app fails rather than use the CPU"
         assert "all layers, because" in done.stderr.decode()
 
     def test_environment_variables_count_as_the_users_arguments(self, bench: Bench) -> None:
@@ -420,20 +424,22 @@ class TestLlamaCpp:
         assert f"does not support `{given_word}`" in done.stderr.decode()
         assert f"Use `{instead}` instead" in done.stderr.decode()
 
-    def test_nothing_is_guessed_if_the_help_fails(self, bench: Bench) -> None:
+    def test_no_arguments_are_guessed_if_the_help_fails(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("my dir/llama-cli", "none", listed=LISTED, more='[ "$1" = --help ] && kill -SEGV $$')
         done = bench.launch("./my dir/llama-cli", "-m", "m.gguf")
         assert arguments(done) == "-m m.gguf"
         assert "SIGSEGV" in done.stderr.decode()
-        assert "`rocenv run llm -- './my dir/llama-cli' --help`" in done.stderr.decode(), "quoted for a shell"
+        assert "`rocenv run llm -- './my dir/llama-cli' --help`" in done.stderr.decode(), (
+            "the command is quoted for a shell"
+        )
         assert "so it added no GPU options" in done.stderr.decode()
 
     @pytest.mark.parametrize(
         "more", ['[ "$1" = --help ] && exec yes -- --gpu', '[ "$1" = --help ] && exec cat /dev/zero']
     )
-    def test_endless_help_output_is_cut_off(self, bench: Bench, more: str) -> None:
+    def test_reading_endless_help_output_stops_early(self, bench: Bench, more: str) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-cli", "none", listed=LISTED, more=more)
@@ -441,7 +447,7 @@ class TestLlamaCpp:
         assert arguments(done) == "x"
         assert "it printed too much" in done.stderr.decode()
 
-    def test_other_programs_help_determines_their_arguments(self, bench: Bench) -> None:
+    def test_the_arguments_of_each_program_depend_on_its_own_help(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
         bench.program("llama-tts", "llama.cpp-new", listed=LISTED)
@@ -461,17 +467,21 @@ class TestLlamaCpp:
             assert arguments(done) == "a b"
             assert "No GPU options" not in done.stderr.decode()
 
-    def test_a_failing_blas_rung_is_always_reported(self, bench: Bench) -> None:
+    def test_a_failed_rocblas_check_is_always_reported(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
         assert "rocBLAS does not work on gfx1103" in said
-        assert "ubuntu-rocm-gfx110X-x64.zip" in said, "a build whose rocBLAS supports the target"
-        assert re.search(r"rocenv create llm2 .*--app llama\.cpp", said), "without it, the env has no program"
+        assert "ubuntu-rocm-gfx110X-x64.zip" in said, (
+            "the hint suggests a build whose rocBLAS supports the target"
+        )
+        assert re.search(r"rocenv create llm2 .*--app llama\.cpp", said), (
+            "without `--app`, the env would not contain the program"
+        )
 
-    def test_a_program_with_its_own_rocblas_gets_no_warning(self, bench: Bench) -> None:
+    def test_a_program_with_its_own_rocblas_causes_no_warning(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
         path = bench.program("build/llama-cli", "llama.cpp-new", listed=LISTED)
@@ -503,14 +513,14 @@ class TestRecognition:
             "nice sh",
         ],
     )
-    def test_programs_after_wrapper_commands_are_recognised(self, new: Bench, before: str) -> None:
+    def test_programs_after_wrapper_commands_are_recognized(self, new: Bench, before: str) -> None:
         done = new.launch(*before.split(), "./llama-cli", "-m", "x")
         assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
 
     @pytest.mark.parametrize(
         "before", ["taskset -c 0", "taskset 1", "ionice -c 3", "chrt -b 0", "numactl -N 0"]
     )
-    def test_programs_after_optional_wrapper_commands_are_recognised(self, new: Bench, before: str) -> None:
+    def test_programs_after_optional_wrapper_commands_are_recognized(self, new: Bench, before: str) -> None:
         if shutil.which(before.split()[0]) is None:
             folder = new.app / "bin"
             folder.mkdir()
@@ -528,10 +538,10 @@ class TestRecognition:
             assert "hint: Run one of llama.cpp's own programs instead.\n" in said
             assert "specify the app" not in said
 
-    def test_a_command_without_a_program_gets_a_hint(self, new: Bench) -> None:
+    def test_a_hint_shows_how_to_add_the_missing_program_to_a_command(self, new: Bench) -> None:
         said = new.run("launch", "llm", "--app", "llama.cpp", "--", "-m", "a b").stderr.decode()
         assert "`rocenv launch llm --app llama.cpp -- python3 app.py -m 'a b'`" in said
-        assert "specify the app" not in said, "the user did"
+        assert "specify the app" not in said, "the user specified the app"
 
     def test_the_app_option_allows_other_program_names(self, new: Bench) -> None:
         new.program("my own", "llama.cpp-new", listed=LISTED)
@@ -546,8 +556,8 @@ class TestRecognition:
         assert "Its help does not list `--device`" in said
         assert "No GPU options were added to `other`" in said
 
-    def test_unknown_programs_in_the_apps_env_are_not_queried(self, bench: Bench) -> None:
-        """A script that ignores its arguments would start working when asked for help."""
+    def test_unknown_programs_in_the_apps_env_are_not_run_for_their_help(self, bench: Bench) -> None:
+        """A script that ignores its arguments would do its real work instead of printing help."""
         bench.machine("gfx1100")
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         bench.program("work.sh", "llama.cpp-new", more=f"echo ran >>'{bench.root}/ran'")
@@ -564,7 +574,7 @@ class TestRecognition:
 
     @pytest.mark.parametrize("command", ["./llama-run.sh", "sh ./llama-run.sh", "sh work.sh", "./work.sh"])
     def test_a_script_runs_only_once(self, new: Bench, command: str) -> None:
-        """It may start working whatever its arguments are."""
+        """It may ignore its arguments, so rocenv does not run it for its help."""
         for name in ("llama-run.sh", "work.sh"):
             new.program(name, "llama.cpp-new", more=f"echo ran >>'{new.root}/ran'")
         done = new.launch(*command.split(), "-m", "x", app="llama.cpp")

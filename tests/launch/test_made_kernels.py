@@ -1,4 +1,4 @@
-"""`launch` makes an app use the kernels that rocenv built for it, and no others."""
+"""Kernels that rocenv built for an app, which `launch` makes the app use."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "a b")
 
 
-def test_overlay(bench: Bench) -> None:
+def test_the_app_uses_the_overlay_with_its_kernels(bench: Bench) -> None:
     start = bench.put(bench.root / "overlay/start/blender")
     bench.prepare(start=str(start), resources="/its/own")
     said, told = bench.launched()
@@ -90,7 +90,7 @@ def test_overlay(bench: Bench) -> None:
     assert "using the hip kernels for gfx1201 that rocenv built (overlay)" in told
 
 
-def test_notes_are_in_the_users_language(bench: Bench) -> None:
+def test_notes_about_kernels_are_in_the_users_language(bench: Bench) -> None:
     bench.prepare(start=str(bench.put(bench.root / "overlay/start/blender")), resources="/its/own")
     bench.env["LC_ALL"] = "zh_CN.UTF-8"
     said = bench.launched()[1].partition("日志：")[0]
@@ -116,14 +116,14 @@ def test_kernels_from_a_different_source_are_reported(bench: Bench) -> None:
     assert again in told
 
 
-def test_a_missing_source_is_tolerated(bench: Bench) -> None:
+def test_kernels_are_ignored_if_the_apps_kernel_source_is_missing(bench: Bench) -> None:
     bench.prepare(start=str(bench.put(bench.root / "never/start/blender")))
     shutil.rmtree(bench.source)
     assert "never/start" not in bench.launched()[0]
 
 
 @pytest.mark.parametrize("content", [None, b"the app's own"])
-def test_missing_kernels_are_reported(bench: Bench, content: bytes | None) -> None:
+def test_placed_kernels_that_are_missing_or_damaged_are_reported(bench: Bench, content: bytes | None) -> None:
     bench.prepare(start=str(bench.put(bench.root / "never/start/blender")))
     (bench.root / "kernel").unlink()
     if content is not None:
@@ -135,7 +135,7 @@ def test_missing_kernels_are_reported(bench: Bench, content: bytes | None) -> No
     assert f"{program} --target gfx1201 --hip --place overlay" in told
 
 
-def test_an_outdated_kernel_in_the_installation_is_reported(bench: Bench) -> None:
+def test_an_outdated_kernel_in_the_apps_installation_is_reported(bench: Bench) -> None:
     bench.prepare(place="in-place")
     (bench.source / "kernel.cpp").write_text("newer")
     _, told = bench.launched()

@@ -1,4 +1,4 @@
-"""The profile that CONTRIBUTING.md shows is all that a new app needs."""
+"""The example profile in CONTRIBUTING.md, which is all that a new app needs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sketch(lab: Lab) -> Lab:
     return lab
 
 
-def test_the_app_is_recognized_and_uses_the_gpu(sketch: Lab) -> None:
+def test_the_example_app_is_recognized_and_uses_the_gpu(sketch: Lab) -> None:
     done = sketch.run("launch", "art")
     assert done.returncode == 0, done.stderr
     prefix = sketch.prefix("art").path
@@ -55,7 +55,7 @@ def test_the_app_is_recognized_and_uses_the_gpu(sketch: Lab) -> None:
     assert sketch.logs("art")[0].name.endswith("-sketch.log")
 
 
-def test_failures_of_the_app_are_explained(sketch: Lab) -> None:
+def test_failures_of_the_example_app_are_explained(sketch: Lab) -> None:
     done = sketch.run("launch", "art", "--", "--crash")
     assert done.returncode == 1
     said = done.stderr.decode()
@@ -64,7 +64,7 @@ def test_failures_of_the_app_are_explained(sketch: Lab) -> None:
     assert "sketch: no HIP device" in said
 
 
-def test_an_env_without_python_is_refused_with_a_remedy(sketch: Lab) -> None:
+def test_an_env_without_python_is_an_error_with_a_remedy(sketch: Lab) -> None:
     prefix = sketch.make("bare", (component("rocm", "6.2.4", "x"),), platform="linux", target="gfx1031")
     (prefix.path / prefix.record().lock.python).unlink()
     done = sketch.run("launch", "bare")

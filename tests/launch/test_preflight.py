@@ -1,4 +1,4 @@
-"""In pre-launch checks, errors keep the app from starting; rocenv only shows other findings."""
+"""Pre-launch checks: errors prevent the app from starting; other findings are only shown."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def good_env(lab: Lab) -> Path:
 
 
 class TestApps:
-    def test_sdnext_is_recognised_and_gets_its_arguments(self, lab: Lab) -> None:
+    def test_sdnext_is_recognized_and_gets_its_arguments(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         path = good_env(lab)
         done = lab.run("launch", "sd")
@@ -55,13 +55,13 @@ class TestApps:
         assert lab.logs()[0].name.endswith("-sdnext.log")
         assert "warning" not in done.stderr.decode()
 
-    def test_bare_arguments_go_to_the_usual_command(self, lab: Lab) -> None:
+    def test_arguments_without_a_program_are_passed_to_the_default_command(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         good_env(lab)
         done = lab.run("launch", "sd", "--", "--debug", "--use-zluda")
         assert b"ARGS ['--debug', '--use-zluda']" in done.stdout
 
-    def test_arguments_in_environment_variables_count(self, lab: Lab) -> None:
+    def test_arguments_in_environment_variables_count_as_given(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         good_env(lab)
         done = lab.run("launch", "sd", environ={"COMMANDLINE_ARGS": "--use-zluda --debug"})
@@ -72,7 +72,7 @@ class TestApps:
         lab.make(parts=(component("torch", "2.9.0", "wheels"),))
         assert b"ARGS ['--skip-torch']" in lab.run("launch", "sd").stdout
 
-    def test_an_app_is_recognised_by_the_started_file(self, lab: Lab) -> None:
+    def test_an_app_is_recognized_by_the_started_file(self, lab: Lab) -> None:
         put(lab.app / "SD Next", *SDNEXT)
         good_env(lab)
         done = lab.run("launch", "sd", "--", sys.executable, "SD Next/launch.py")
@@ -91,7 +91,7 @@ class TestApps:
             (("main.py", "comfy/customzluda/zluda.py"), "comfyui-zluda"),
         ],
     )
-    def test_related_apps_are_distinguished(self, lab: Lab, files: tuple[str, ...], app: str) -> None:
+    def test_forks_of_an_app_are_distinguished(self, lab: Lab, files: tuple[str, ...], app: str) -> None:
         put(lab.app, *files)
         good_env(lab)
         lab.run("launch", "sd")
@@ -153,7 +153,7 @@ class TestApps:
         assert b"--dev" not in done.stderr
 
     @pytest.mark.parametrize("verb", ["run", "launch"])
-    def test_a_missing_folder_of_the_env_is_reported(self, lab: Lab, verb: str) -> None:
+    def test_a_folder_that_is_missing_from_the_env_is_reported(self, lab: Lab, verb: str) -> None:
         layout = Layout(root="rocm", library_dirs=("rocm/lib",), libraries={"hip": "libamdhip64.so.6"})
         rocm = component("rocm", "6.4.3", "amd", into="rocm", layout=layout)
         files = ("rocm/lib/libamdhip64.so.6", "rocm/lib/other", "rocm/share/doc")
@@ -161,7 +161,7 @@ class TestApps:
         assert b"rocenv repair" not in lab.run(verb, "sd", "--", "true").stderr
         shutil.rmtree(path / "rocm/lib")
         done = lab.run(verb, "sd", "--", "echo", "started")
-        assert done.stdout == b"started\n", "the command may not need them"
+        assert done.stdout == b"started\n", "the command may not need the folders"
         said = " ".join(done.stderr.decode().split())
         assert "2 files of env `sd` are missing" in said or "missing or modified (2, such as" in said
         assert "`rocenv repair sd`" in said
@@ -177,9 +177,9 @@ class TestApps:
         assert create, done.stderr.decode()
 
     @pytest.mark.parametrize("launcher", load().launcher, ids=lambda row: row.key)
-    def test_shipped_profiles_are_consistent(self, launcher) -> None:  # type: ignore[no-untyped-def]
+    def test_shipped_app_profiles_are_consistent(self, launcher) -> None:  # type: ignore[no-untyped-def]
         assert not launcher.signs or launcher.command, "an app found in a folder can be started there"
-        assert launcher.signs or launcher.programs or launcher.key == "generic", "it is recognised"
+        assert launcher.signs or launcher.programs or launcher.key == "generic", "the command is recognized"
         generic = next(row for row in load().launcher if row.key == "generic")
         launcher = launcher.inheriting(generic)
         assert all(change.action == "set" for change in launcher.environment)
@@ -218,7 +218,7 @@ def batch_file(lab: Lab) -> None:
     (lab.app / "webui.bat").chmod(0o755)
 
 
-# How to damage a good env or app, the command to run, the message, and the suggested command.
+# A function that damages a good env or app, the command to run, the message, and the suggested command.
 Case = tuple["Callable[[Lab], object]", tuple[str, ...], str, str]
 ERRORS: dict[str, Case] = {
     "shim-taken-away": (
@@ -286,7 +286,7 @@ ERRORS: dict[str, Case] = {
 
 class TestErrors:
     @pytest.mark.parametrize("name", ERRORS)
-    def test_an_error_keeps_the_app_from_starting(self, lab: Lab, name: str) -> None:
+    def test_an_error_prevents_the_app_from_starting(self, lab: Lab, name: str) -> None:
         harm, argv, text, remedy = ERRORS[name]
         put(lab.app, *SDNEXT)
         good_env(lab)
@@ -298,7 +298,7 @@ class TestErrors:
         assert remedy in said
         assert not lab.logs()
 
-    def test_a_reinstall_variable_is_refused(self, lab: Lab) -> None:
+    def test_a_variable_that_reinstalls_torch_is_an_error(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         good_env(lab)
         done = lab.run("launch", "sd", environ={"SD_REINSTALL": "false"})
@@ -306,7 +306,7 @@ class TestErrors:
         assert "Unset the environment variable `SD_REINSTALL`" in done.stderr.decode()
 
     @pytest.mark.parametrize("argv", [("echo", "--reinstall"), ("--app", "generic", "./webui.bat")])
-    def test_other_programs_in_the_apps_folder_can_have_reinstall_options(
+    def test_reinstall_options_of_other_programs_in_the_apps_folder_are_accepted(
         self, lab: Lab, argv: tuple[str, ...]
     ) -> None:
         put(lab.app, *SDNEXT)
@@ -316,7 +316,7 @@ class TestErrors:
         put(lab.prefix().path, "zluda/cudart.dll")
         assert lab.run("launch", "sd", *argv, environ={"SD_REINSTALL": "1"}).returncode == 0
 
-    def test_large_libraries_are_compared_by_size(self, lab: Lab) -> None:
+    def test_large_libraries_are_compared_by_size_only(self, lab: Lab) -> None:
         lab.make_zluda()
         library = lab.prefix().path / "rocm/6.1/bin/rocblas.dll"
         library.write_text(library.read_text().swapcase())
@@ -326,14 +326,14 @@ class TestErrors:
         library.unlink()
         assert b"is missing" in lab.run("launch", "sd", "--", "true").stderr
 
-    def test_a_newer_build_is_suggested_for_an_outdated_one(self, lab: Lab) -> None:
+    def test_a_newer_zluda_build_is_suggested_for_an_outdated_one(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         lab.make_zluda(parts=zluda_parts("5.7.1", "3.8.4", "rocm5"))
         put(lab.prefix().path, "zluda/cudart.dll")
         done = lab.run("launch", "sd")
         assert "rocenv create sd2 --rocm 5.7 --zluda 3.9.5 --target gfx1031" in done.stderr.decode()
 
-    def test_comfyuis_batch_files_are_refused(self, lab: Lab) -> None:
+    def test_comfyuis_batch_files_are_an_error(self, lab: Lab) -> None:
         put(lab.app, "main.py", "comfy/customzluda/zluda.py", "comfyui-n.bat", content="exit 9")
         (lab.app / "comfyui-n.bat").chmod(0o755)
         good_env(lab)
@@ -341,14 +341,14 @@ class TestErrors:
         assert done.returncode == 1
         assert "`comfyui-n.bat` starts the app's own Python and ZLUDA" in done.stderr.decode()
 
-    def test_an_incomplete_env_is_refused(self, lab: Lab) -> None:
+    def test_an_incomplete_env_is_an_error(self, lab: Lab) -> None:
         lab.prefix().own.mkdir(parents=True)
         done = lab.run("launch", "sd", "--", "true")
         assert (done.returncode, b"is incomplete" in done.stderr) == (1, True)
 
 
 class TestWarnings:
-    def test_the_envs_zluda_takes_precedence_over_the_apps(self, lab: Lab) -> None:
+    def test_the_envs_zluda_takes_precedence_over_the_apps_own_zluda(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
         (lab.app / ".zluda").mkdir()
         path = good_env(lab)
@@ -356,13 +356,13 @@ class TestWarnings:
         assert f"ZLUDA {path}/zluda" in done.stdout.decode()
         assert (done.returncode, "would load the ZLUDA" in done.stderr.decode()) == (0, False)
 
-    def test_an_unverified_env_gets_a_note(self, lab: Lab) -> None:
+    def test_an_unverified_env_causes_a_note(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--", "true")
         assert "note: Env `sd` was never verified. " in done.stderr.decode()
         assert "  hint: Verify it: `rocenv verify sd`\n" in done.stderr.decode()
 
-    def test_findings_are_in_the_users_language(self, lab: Lab) -> None:
+    def test_pre_launch_findings_are_in_the_users_language(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--", "true", environ={"LC_ALL": "zh_CN.UTF-8"})
         assert "提示：环境 `sd` 从未验证过。" in done.stderr.decode()
@@ -380,7 +380,7 @@ class TestWarnings:
         done = lab.run("launch", "sd", "--", "true")
         assert "Env `sd` failed its last verification. The check `gemm` failed" in done.stderr.decode()
 
-    def test_an_igpu_listed_first_is_reported(self, lab: Lab) -> None:
+    def test_an_igpu_that_hip_lists_first_is_reported(self, lab: Lab) -> None:
         good_env(lab)
         (lab.root / "machine/windows/hipinfo.txt").write_text(
             hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
@@ -392,7 +392,7 @@ class TestWarnings:
         assert "another GPU" not in done.stderr.decode()
 
     def test_a_new_env_is_suggested_if_the_env_selects_the_igpu(self, lab: Lab) -> None:
-        """The env's own value overrides a value from the caller's environment."""
+        """The env's own value overrides a value in the caller's environment."""
         prefix = lab.make(changes=(EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0,1"),))
         (lab.root / "machine/windows/hipinfo.txt").write_text(
             hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
@@ -401,7 +401,7 @@ class TestWarnings:
         assert f"`rocenv create sd2 --from {prefix.lock_file}`\n" in done.stderr.decode()
 
     def test_an_env_without_a_target_works_with_any_gpu(self, lab: Lab) -> None:
-        """A compiler env supports many targets."""
+        """A compiler env, for example, supports many targets."""
         lab.make("cc", platform="linux", target="")
         done = lab.run("launch", "cc", "--", "true")
         assert "this machine has no such GPU" not in done.stderr.decode()
@@ -456,7 +456,7 @@ class TestWarnings:
 
 
 def test_launch_sets_the_same_environment_as_run(lab: Lab) -> None:
-    """`launch` adds only the variables in the app's profile."""
+    """Except for the variables in the app's profile."""
     lab.make(changes=(EnvChange(action="set", name="MIOPEN_X", value="{prefix}/x"),))
     script = "import os; print(sorted(os.environ.items()))"
     command = ("sd", "--", sys.executable, "-c", script)

@@ -1,4 +1,4 @@
-"""Apps that exit with 0 without using the GPU, causes from rules, and fallbacks from profiles."""
+"""Apps that exit with 0 without using the GPU, causes from rules, and workarounds from profiles."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ USED = "Rendering with HIP on gfx1031"
 
 @pytest.fixture
 def render(lab: Lab) -> Lab:
-    """A Linux machine with an env, and a program with configurable output and exit code."""
+    """A Linux machine with an env, and a program whose output and exit code can be set."""
     machine = Root(lab.root / "linux").kernel().cpu().gpu(1, device=0x73DF, version=100301)
     lab.env["ROCENV_SYSROOT"] = str(machine.path)
     lab.make(parts=(component("rocm", "6.2.4", "wheels"),), platform="linux", target=TARGET)
@@ -82,7 +82,7 @@ def render(lab: Lab) -> Lab:
 
 
 def launch(lab: Lab, says: str, *argv: str, code: int = 0) -> tuple[int, str]:
-    """Launch the program and return its exit code and rocenv's output after that."""
+    """Launch the program and return its exit code and rocenv's output after it."""
     done = lab.run("launch", "sd", "./render", *argv, environ={"SAYS": says, "CODE": str(code)})
     return done.returncode, done.stderr.decode().partition(".log\n")[2]
 
@@ -99,15 +99,15 @@ class TestProof:
     def test_nothing_is_printed_if_the_output_shows_gpu_use(self, render: Lab) -> None:
         assert launch(render, USED, "--frame", "1") == (0, "")
 
-    def test_output_that_does_not_show_gpu_use_is_reported(self, render: Lab) -> None:
+    def test_a_run_whose_output_does_not_show_gpu_use_is_reported(self, render: Lab) -> None:
         code, said = launch(render, "Saved: 0001.png", "--frame", "1")
         assert code == 0, "the exit code is the program's own"
         assert "Render ended with exit code 0, but nothing in its output shows that it used the GPU" in said
         assert todo(said)[0] == "rocenv verify sd"
         assert "nothing in its output shows that it used the GPU" in render.log().decode()
 
-    def test_output_that_announces_gpu_work_must_also_show_gpu_use(self, render: Lab) -> None:
-        """A script may render, for example."""
+    def test_a_run_whose_output_announces_gpu_work_must_also_show_gpu_use(self, render: Lab) -> None:
+        """For example, a script that renders."""
         code, said = launch(render, "Preparing the scene\nSaved: 0001.png", "script")
         assert code == 0
         assert "Render ended with exit code 0, but nothing in its output shows that it used the GPU" in said
@@ -123,7 +123,7 @@ class TestProof:
     @pytest.mark.parametrize(
         "argv", [(), ("--version",), ("--frame", "1", "--version"), ("--frame", "1", "--device", "cpu")]
     )
-    def test_output_without_gpu_work_does_not_need_to_show_gpu_use(
+    def test_a_run_without_gpu_work_does_not_have_to_show_gpu_use(
         self, render: Lab, argv: tuple[str, ...]
     ) -> None:
         assert launch(render, "Saved: 0001.png", *argv) == (0, "")
@@ -132,7 +132,7 @@ class TestProof:
         assert launch(render, "HIP is not usable", "--frame", "1", "--device", "cpu") == (0, "")
 
     def test_cpu_use_that_the_user_requested_is_not_a_cause(self, render: Lab) -> None:
-        """The app fails for a reason that has nothing to do with the GPU."""
+        """The app fails for a reason unrelated to the GPU."""
         _, said = launch(
             render, "HIP is not usable\nscene: broken", "--frame", "1", "--device", "cpu", code=3
         )
@@ -141,12 +141,12 @@ class TestProof:
         _, said = launch(render, "HIP is not usable\nscene: broken", "--frame", "1", code=3)
         assert any("[no-gpu-detected]" in line for line in why(said))
 
-    def test_without_gpu_work_a_missing_gpu_is_reported(self, render: Lab) -> None:
+    def test_a_missing_gpu_is_reported_even_without_gpu_work(self, render: Lab) -> None:
         code, said = launch(render, "HIP is not usable", "--version")
         assert code == 0
         assert said.lstrip().startswith("Render ended with exit code 0, but it did not find a usable GPU\n")
 
-    def test_the_apps_own_error_takes_precedence(self, render: Lab) -> None:
+    def test_the_apps_own_error_takes_precedence_over_missing_gpu_use(self, render: Lab) -> None:
         code, said = launch(render, "no such file: scene", "--frame", "1", code=3)
         assert code == 3
         assert "Render ended with exit code 3" in said
@@ -160,7 +160,7 @@ class TestProof:
         assert done.stderr.decode().partition(".log\n")[2] == ""
 
     def test_a_server_stopped_with_ctrl_c_is_judged_by_its_output(self, render: Lab) -> None:
-        """There is no other normal way to end a server."""
+        """Ctrl-C is the normal way to stop a server."""
         terminal = render.terminal("launch", "sd", "./render", "--frame", "1")
         terminal.end()
         (render.app / "render").write_text(
@@ -184,7 +184,7 @@ class TestProof:
 
 
 class TestOneCause:
-    def test_launch_and_diagnose_agree(self, render: Lab) -> None:
+    def test_launch_and_diagnose_report_the_same_cause(self, render: Lab) -> None:
         _, said = launch(render, "error: no room for the scene", "--frame", "1")
         (line,) = why(said)
         rule = next(row for row in load().rule if row.code == "vram-oom")
@@ -194,25 +194,25 @@ class TestOneCause:
         assert [each["text"] for each in finding["evidence"]] == ["error: no room for the scene"]
 
     def test_each_cause_is_shown_once(self, render: Lab) -> None:
-        """The rule's own patterns match the output too."""
+        """The profile's failure and the rule's own patterns both match the output."""
         text = "no room for the scene\ntorch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."
         _, said = launch(render, text, "--frame", "1", code=1)
         assert sum("[vram-oom]" in line for line in why(said)) == 1
 
     def test_an_apps_failure_messages_are_ignored_in_other_logs(self, render: Lab) -> None:
-        """`no room for the scene` is about GPU memory in one app and about a disk in another."""
+        """`no room for the scene` may mean GPU memory in one app and the disk in another."""
         log = render.app / "other.log"
         log.write_text("amdgpu: gfx1031\nrobocopy: no room for the scene on D\n")
         done = render.run("diagnose", str(log), "--json")
         assert (done.returncode, json.loads(done.stdout)["findings"]) == (1, [])
 
-    def test_generic_failures_are_recognised_in_launch_logs(self, render: Lab) -> None:
+    def test_generic_failures_are_recognized_in_launch_logs(self, render: Lab) -> None:
         done = render.run("launch", "sd", "--", "sh", "-c", "echo CUBLAS_STATUS_NOT_SUPPORTED; exit 1")
         assert "[zluda-unsupported-cuda-api]" in done.stderr.decode()
         assert [each["code"] for each in diagnosed(render)] == ["zluda-unsupported-cuda-api"]
 
     @pytest.mark.parametrize("launcher", load().launcher, ids=lambda row: row.key)
-    def test_failures_do_not_repeat_their_rule(self, launcher: Any) -> None:
+    def test_failures_in_profiles_do_not_repeat_their_rule(self, launcher: Any) -> None:
         titles = {row.code: row.title.en for row in load().rule}
         for failure in launcher.failures:
             assert failure.means != titles.get(failure.code)
@@ -226,7 +226,7 @@ def diagnosed(lab: Lab, *more: str) -> list[Any]:
 
 
 class TestFallbacks:
-    def test_fallbacks_are_filled_in_and_ordered(self, render: Lab) -> None:
+    def test_workarounds_are_filled_in_and_ordered(self, render: Lab) -> None:
         _, said = launch(render, "no room for the scene", "--frame", "1", code=1)
         told = todo(said)
         (first,) = [number for number, line in enumerate(told) if line.startswith("halve the textures: ")]
@@ -236,14 +236,14 @@ class TestFallbacks:
         assert told[first + 2] == "rocenv mem"
         assert not any("no matter here" in line for line in told)
 
-    def test_the_explanation_follows_the_language(self, render: Lab) -> None:
+    def test_the_explanation_is_in_the_users_language(self, render: Lab) -> None:
         render.env["LC_ALL"] = "zh_CN.UTF-8"
         _, said = launch(render, "no room for the scene", "--frame", "1", code=1)
         assert re.search(r"^原因：.*\[vram-oom\]", said, re.MULTILINE)
         assert "\n解决：把纹理减半：rocenv run sd -- " in said
         assert "why: " not in said and "do: " not in said
 
-    def test_causes_from_diagnose_also_have_fallbacks(self, render: Lab) -> None:
+    def test_causes_found_by_diagnose_also_have_workarounds(self, render: Lab) -> None:
         text = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."
         _, said = launch(render, text, "--frame", "1", code=1)
         assert any(line.startswith("halve the textures") for line in todo(said))
@@ -255,16 +255,18 @@ class TestFallbacks:
             ("zh", ("把纹理减半", "再换用 gfx1031 的内核")),
         ],
     )
-    def test_diagnose_shows_fallbacks_first(self, render: Lab, language: str, texts: tuple[str, ...]) -> None:
+    def test_diagnose_shows_workarounds_first(
+        self, render: Lab, language: str, texts: tuple[str, ...]
+    ) -> None:
         launch(render, "no room for the scene", "--frame", "1", code=1)
         (finding,) = diagnosed(render, "--lang", language)
         told, commands = finding["remedy"]["text"], finding["remedy"]["commands"]
         places = [told.index(text) for text in texts]
         assert places == sorted(places)
         assert told.startswith(texts[0])
-        assert commands[0] == "rocenv explain gfx1031", "the log does not show which program it was"
+        assert commands[0] == "rocenv explain gfx1031", "the log does not show which program was started"
 
-    def test_fallbacks_are_not_shown_for_a_different_app(self, render: Lab) -> None:
+    def test_workarounds_are_not_shown_for_a_different_app(self, render: Lab) -> None:
         log = render.app / "other.log"
         log.write_text("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB.\ngfx1031\n")
         done = render.run("diagnose", str(log))

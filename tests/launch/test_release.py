@@ -1,4 +1,4 @@
-"""Before Blender starts, rocenv checks its requirements for the runtime, the driver and the target."""
+"""Checks before Blender starts: its requirements for the runtime, the driver and the target."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Bench(Lab):
     def blender(
         self, version: str, *, name: str = "blender", help_lines: Sequence[str] = NEW_HELP, more: str = ""
     ) -> None:
-        """Write a fake Blender that prints its arguments and logs version queries to the file `asked`."""
+        """Write a fake Blender that prints its arguments and logs version queries in the file `asked`."""
         path = self.app / name
         text = "\n".join(f"{line}\n\tSentence." for line in help_lines)
         path.write_text(
@@ -80,7 +80,7 @@ class Bench(Lab):
         path.chmod(0o755)
 
     def native(self, version: str, name: str = "blender") -> None:
-        """Compile a fake Blender that does the same but does not print its arguments."""
+        """Compile a fake Blender that only logs version queries."""
         if shutil.which("cc") is None:
             cannot_run("needs a C compiler")
         source = self.root / "blender.c"
@@ -96,7 +96,7 @@ class Bench(Lab):
 
     @property
     def asked(self) -> str:
-        """A file with one line per version query."""
+        """The log of version queries, one per line."""
         return str(self.root / "asked")
 
     def times_asked(self) -> int:
@@ -105,7 +105,6 @@ class Bench(Lab):
             return len(file.readlines())
 
     def launch(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Launch it."""
         done = self.run("launch", "art", "--app", "blender", "--", "./blender", *words)
         return subprocess.CompletedProcess(
             done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -123,7 +122,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 class TestArguments:
-    def test_added_arguments_come_first(self, bench: Bench) -> None:
+    def test_arguments_that_rocenv_adds_come_first(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render()
         first = f"--python-exit-code 1 --debug-cycles --log-level debug --python-expr {HELD}"
@@ -143,13 +142,13 @@ class TestArguments:
     def test_arguments_of_a_script_are_not_mistaken_for_arguments_of_blender(
         self, bench: Bench, theirs: str
     ) -> None:
-        """`-h` can be a script's height, but in Blender it means help."""
+        """`-h` may be a script's option for a height, but Blender's `-h` means help."""
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render("-P", "my.py", "--", *theirs.split())
         assert done.stdout.startswith("ARGS --python-exit-code 1 --debug-cycles")
         assert done.stdout.splitlines()[0].endswith(f"-P my.py -- {theirs}")
         done = bench.launch("a scene.blend", "-P", "my.py", "--", "-b", "4")
-        assert "ARGS a scene.blend -P my.py -- -b 4\n" in done.stdout, "a window"
+        assert "ARGS a scene.blend -P my.py -- -b 4\n" in done.stdout, "Blender opens a window"
 
     def test_cpu_work_is_reported_even_with_a_script(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
@@ -159,18 +158,18 @@ class TestArguments:
         assert "nothing shows" not in bench.render("--", "--cycles-device", "CPU").stderr
         assert "nothing shows" not in bench.render("--help").stderr
 
-    def test_the_users_device_is_kept(self, bench: Bench) -> None:
+    def test_the_device_that_the_user_chose_is_kept(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render("--", "--cycles-device", "HIP+CPU")
         assert "-f 1 -- --cycles-device HIP+CPU\n" in done.stdout and "--python-expr" not in done.stdout
 
-    def test_numeric_log_levels_are_left_alone(self, bench: Bench) -> None:
+    def test_numeric_log_levels_are_not_changed(self, bench: Bench) -> None:
         bench.prepare().blender("4.5.3", help_lines=OLD_HELP)
         done = bench.render()
         assert "ARGS --python-exit-code 1 --debug-cycles --python-expr" in done.stdout
         assert DETAILS not in done.stderr
 
-    def test_the_gui_gets_no_arguments(self, bench: Bench) -> None:
+    def test_blenders_gui_gets_no_arguments(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         assert "ARGS a scene.blend\n" in bench.launch("a scene.blend").stdout
 
@@ -185,7 +184,7 @@ class TestRuntime:
             ("5.2.2 LTS", "6.2.4", "6.2", "libamdhip64.so.6", ">=6.3"),
         ],
     )
-    def test_a_runtime_from_a_different_series_is_refused(
+    def test_a_runtime_from_an_incompatible_series_is_an_error(
         self, bench: Bench, version: str, rocm: str, hip: str, library: str, spec: str
     ) -> None:
         bench.prepare(rocm, hip, (library,), "gfx1100").blender(version)
@@ -204,7 +203,7 @@ class TestRuntime:
         assert done.returncode == 0
         assert "works with the runtime" not in done.stderr and "which is not the env's" not in done.stderr
 
-    def test_an_older_runtime_from_the_same_series_is_refused(self, bench: Bench) -> None:
+    def test_a_runtime_that_is_too_old_for_blender_is_an_error(self, bench: Bench) -> None:
         # Blender 5.2 accepts every ROCm 6.3 release, so the test adds a stricter row.
         own = bench.root / "home" / "profiles"
         own.mkdir(parents=True)
@@ -221,13 +220,13 @@ class TestRuntime:
         assert done.returncode == 1
         assert "rejects HIP runtimes older than 6.5.0" in done.stderr
 
-    def test_a_runtime_with_unknown_file_names_is_refused(self, bench: Bench) -> None:
+    def test_a_runtime_with_unknown_file_names_is_an_error(self, bench: Bench) -> None:
         bench.prepare(files=("libamdhip64.so.8",)).blender("5.2.2")
         done = bench.render()
         assert done.returncode == 1
         assert "looks for libamdhip64.so, libamdhip64.so.7, libamdhip64.so.6, /opt/rocm" in done.stderr
 
-    def test_the_gui_opens_without_a_runtime(self, bench: Bench) -> None:
+    def test_blenders_gui_opens_without_a_runtime(self, bench: Bench) -> None:
         bench.prepare(files=()).blender("5.2.2")
         done = bench.launch()
         assert done.returncode == 0
@@ -242,20 +241,20 @@ class TestRuntime:
         )
         assert "A newer version of Blender uses the env's" in done.stderr and done.returncode == 0
 
-    def test_a_note_says_that_ray_tracing_is_not_used(self, bench: Bench) -> None:
+    def test_a_note_reports_that_ray_tracing_is_not_used(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2")
         assert "note: Blender 5.2.2 does not use hardware ray tracing" in bench.render().stderr
         (bench.prefix("art").path / "rocm/lib/libamdhip64.so").symlink_to("libamdhip64.so.6")
         assert "ray tracing" not in bench.render().stderr
 
-    def test_releases_before_hip_are_refused(self, bench: Bench) -> None:
+    def test_blender_releases_before_hip_are_an_error(self, bench: Bench) -> None:
         bench.prepare().blender("2.93.18")
         done = bench.render()
         assert done.returncode == 1
         assert "does not use this GPU. The reason: Blender 3.2 added HIP support for Linux" in done.stderr
 
     def test_no_set_is_suggested_if_none_works(self, bench: Bench) -> None:
-        """ROCm before 6 does not support the RX 9070."""
+        """Blender 4.3 requires ROCm 5, which does not support the RX 9070."""
         bench.prepare().blender("4.3.2")
         done = bench.render()
         assert done.returncode == 1 and "rocenv create" not in done.stderr
@@ -264,13 +263,13 @@ class TestRuntime:
 
 
 class TestTargets:
-    def test_a_rejected_target_is_an_error(self, bench: Bench) -> None:
+    def test_a_target_that_blender_rejects_is_an_error(self, bench: Bench) -> None:
         bench.prepare(target="gfx906").blender("5.2.2")
         done = bench.render()
         assert done.returncode == 1
         assert "Blender 5.2.2 does not accept gfx906" in done.stderr
 
-    def test_missing_kernels_are_reported(self, bench: Bench) -> None:
+    def test_missing_kernels_for_the_target_are_reported_before_the_start(self, bench: Bench) -> None:
         bench.prepare(target="gfx1153").blender("5.2.2")
         done = bench.render()
         assert done.returncode == 0
@@ -281,7 +280,7 @@ class TestTargets:
     @pytest.mark.parametrize(
         ("version", "rocm", "is_told"), [("4.4.3", "6.4.3", True), ("5.2.2", "6.4.3", False)]
     )
-    def test_denoising_on_the_cpu_gets_a_note(
+    def test_denoising_on_the_cpu_causes_a_note(
         self, bench: Bench, version: str, rocm: str, is_told: bool
     ) -> None:
         bench.prepare(rocm).blender(version)
@@ -291,7 +290,7 @@ class TestTargets:
 
 class TestWindows:
     @pytest.mark.parametrize(("version", "code"), [("5.2.2", 1), ("4.5.3", 0), ("4.3.2", 0)])
-    def test_an_outdated_driver_is_refused(self, bench: Bench, version: str, code: int) -> None:
+    def test_an_outdated_driver_is_an_error(self, bench: Bench, version: str, code: int) -> None:
         adapters = [{"Name": "AMD Radeon RX 7900 XTX", "RadeonSoftwareVersion": "24.7.1"}]
         (bench.root / "machine/windows/video_controllers.json").write_text(json.dumps(adapters))
         bench.make("art", platform="windows", target="gfx1100")
@@ -302,8 +301,8 @@ class TestWindows:
 
 
 class TestVersion:
-    def test_a_script_is_queried_each_time(self, bench: Bench) -> None:
-        """The program that the script runs may have been upgraded."""
+    def test_a_script_is_run_for_its_version_each_time(self, bench: Bench) -> None:
+        """The program behind the script may have been upgraded."""
         bench.prepare().blender("$(cat ../version)")
         path = bench.app / "blender"
         path.write_text(
@@ -313,8 +312,8 @@ class TestVersion:
             (bench.app.parent / "version").write_text(version)
             assert bench.render().returncode == code
 
-    def test_a_program_with_a_different_name_is_queried_each_time(self, bench: Bench) -> None:
-        """`/snap/bin/blender` leads to `snap`."""
+    def test_a_program_behind_a_link_with_another_name_is_queried_each_time(self, bench: Bench) -> None:
+        """`/snap/bin/blender` is a link to `snap`."""
         bench.prepare().native("5.2.2", "snap")
         (bench.app / "blender").symlink_to("snap")
         assert [bench.render().returncode for _ in range(2)] == [0, 0]
@@ -328,7 +327,7 @@ class TestVersion:
             ('[ "$1" = --version ] && { echo Blender 5.2; while :; do echo endless endless; done; }', ""),
         ],
     )
-    def test_an_unknown_version_is_reported(self, bench: Bench, more: str, why: str) -> None:
+    def test_an_unknown_blender_version_is_reported(self, bench: Bench, more: str, why: str) -> None:
         bench.prepare(files=()).blender("5.2.2", more=more)
         done = bench.render()
         assert "Traceback" not in done.stderr
@@ -336,7 +335,7 @@ class TestVersion:
             assert "Blender's version is unknown. The reason: " in done.stderr
             assert why in done.stderr and done.returncode == 0
 
-    def test_a_version_newer_than_the_data_is_reported(self, bench: Bench) -> None:
+    def test_a_blender_version_newer_than_the_data_is_reported(self, bench: Bench) -> None:
         bench.prepare(files=()).blender("9.1.0")
         done = bench.render()
         assert "rocenv has no data on Blender 9.1.0" in done.stderr
@@ -344,7 +343,7 @@ class TestVersion:
 
 
 class TestData:
-    def test_each_release_has_one_row_per_platform(self) -> None:
+    def test_each_blender_release_has_one_row_per_platform(self) -> None:
         rows = [row for row in load().app_release if row.app == "blender"]
         known = [
             "2.93",
@@ -365,7 +364,7 @@ class TestData:
                 found = [row for row in rows if row.platform == platform and allows(row.versions, version)]
                 assert len(found) == 1, (version, platform)
 
-    def test_the_required_runtime_depends_on_the_series(self) -> None:
+    def test_the_required_runtime_depends_on_the_blender_series(self) -> None:
         rows = [row for row in load().app_release if row.app == "blender" and row.platform == "linux"]
         wanted = {"4.3.2": ("5.7.1", "6.0.0"), "4.4.3": ("6.0.0", "5.7.1"), "5.2.2": ("6.3.0", "6.2.4")}
         for version, (fits, fits_not) in wanted.items():

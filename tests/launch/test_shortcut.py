@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TestText:
-    def test_plain(self) -> None:
+    def test_a_shortcut_for_plain_words_does_not_switch_the_code_page(self) -> None:
         text = shortcut_text(["C:\\py\\python.exe", "-m", "rocenv", "launch", "sd"], "C:\\SD.Next", {})
         assert text.decode().split("\r\n") == [
             "@echo off",
@@ -27,9 +27,9 @@ class TestText:
             "exit /b %_ENDED%",
             "",
         ]
-        assert b"chcp" not in text, "ASCII words do not switch the code page"
+        assert b"chcp" not in text, "the code page is not switched for ASCII words"
 
-    def test_special_characters_are_escaped(self) -> None:
+    def test_special_characters_are_escaped_in_a_shortcut(self) -> None:
         text = shortcut_text(["C:\\Program Files\\p.exe", "a&b", "100%", "x^y!", "tail\\ \\"], "C:\\", {})
         assert '"C:\\Program Files\\p.exe" "a&b" "100%%" "x^y!" "tail\\ \\\\"' in text.decode()
 
@@ -66,8 +66,8 @@ class TestCommand:
         assert lab.run("launch", "sd", "--write-shortcut", "other folder").returncode == 0
         assert (lab.app / "other folder" / "sd.cmd").exists()
 
-    def test_relative_paths_stay_valid(self, lab: Lab) -> None:
-        """The command contains a relative path to an app in a subfolder."""
+    def test_a_relative_path_in_the_command_stays_valid(self, lab: Lab) -> None:
+        """The command runs an app in a subfolder."""
         lab.make_zluda()
         (lab.app / "SD.Next").mkdir()
         for name in ("launch.py", "installer.py"):
@@ -85,7 +85,7 @@ class TestCommand:
         assert (done.returncode, (lab.app / "sd.cmd").read_text()) == (1, "@echo mine")
         assert b"was not written by rocenv" in done.stderr
 
-    def test_a_linux_env_is_refused(self, lab: Lab) -> None:
+    def test_a_shortcut_for_a_linux_env_is_refused(self, lab: Lab) -> None:
         lab.make(platform="linux")
         done = lab.run("launch", "sd", "--write-shortcut", "--", "true")
         assert (done.returncode, b"shortcuts are only for Windows" in done.stderr) == (1, True)

@@ -1,4 +1,4 @@
-"""Messages of `launch`, `doctor` and `diagnose`, in English and Chinese."""
+"""`launch`, `doctor` and `diagnose` messages, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 QUOTED = re.compile("`[^`]*`")  # commands and file names
 HALF_WIDTH = re.compile(r"[一-龥}`）][,:;!?]|[,:;!?][一-龥{`（]|\.$")
 TOUCHING = re.compile(r"[一-龥][A-Za-z0-9{`]|[A-Za-z0-9}`][一-龥]")
-JOINED = re.compile(r"但\{shortfall\}|要\{what\}吗")  # the values are Chinese text
+JOINED = re.compile(r"但\{shortfall\}|要\{what\}吗")  # the values are in Chinese
 CODES = [-each for each in signal.Signals if each < 32] + [
     *(0xC0000005, 0xC000001D, 0xC00000FD, 0xC0000135, 0xC0000139, 0xC0000142, 0xC0000374, 0xC0000409)
 ]
@@ -60,7 +60,7 @@ def test_chinese_messages_have_full_width_punctuation_and_spaces_around_latin() 
         assert not TOUCHING.search(JOINED.sub("", bare)), (name, text.zh)
 
 
-def test_every_message_is_used_and_exists() -> None:
+def test_every_message_is_used_and_every_used_message_exists() -> None:
     root = Path(rocenv.__file__).parent
     for row in load().messages:
         places_ = {
@@ -88,7 +88,7 @@ def test_every_message_is_used_and_exists() -> None:
         (0xC0001234, "0xC0001234", "0xC0001234"),
     ],
 )
-def test_exit_codes(code: int, english: str, chinese: str) -> None:
+def test_exit_codes_are_explained_in_both_languages(code: int, english: str, chinese: str) -> None:
     assert (describe_exit(code), describe_exit(code, "zh")) == (english, chinese)
 
 
@@ -106,7 +106,7 @@ def test_a_crash_is_explained_in_chinese(lab: Lab) -> None:
     assert "# 已结束（SIGABRT），运行了 " in lab.log().decode()
 
 
-def test_chinese_reaches_a_pipe_with_a_different_encoding(lab: Lab) -> None:
+def test_chinese_text_is_written_to_a_pipe_with_a_different_encoding(lab: Lab) -> None:
     lab.make()
     environ = {"LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "cp1252"}
     done = lab.run("launch", "sd", "--", "sh", "-c", "exit 3", environ=environ, timeout=60)

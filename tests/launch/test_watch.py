@@ -1,4 +1,4 @@
-"""Recognise messages in an app's output."""
+"""Recognition of messages in an app's output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAILED = b"ZLUDA device failed to pass basic operation test: index=0"
 
 
 class Clock:
-    """A clock that tests set."""
+    """A clock that only tests advance."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -47,11 +47,11 @@ class TestFailures:
             "ZLUDA device failed to pass basic operation test"
         ]
 
-    def test_colours_and_wrapped_lines_are_ignored(self, watch: Watch) -> None:
+    def test_color_codes_and_line_wrapping_are_ignored(self, watch: Watch) -> None:
         watch.see(b"\x1b[33mZLUDA device failed to\x1b[0m\r\n   pass \x1b[1mbasic\x1b[0m operation test")
         assert len(watch.failures) == 1
 
-    def test_early_failures_are_remembered(self, watch: Watch) -> None:
+    def test_failures_early_in_the_output_are_remembered(self, watch: Watch) -> None:
         watch.see(FAILED + b"\n")
         for _ in range(1000):
             watch.see(b"line\n" * 200)
@@ -61,20 +61,20 @@ class TestFailures:
         watch.see(b"\nrocBLAS error: Cannot read rocblas/library/TensileLibrary.dat: No such file\n")
         assert watch.failures[0].code == "rocblas-tensile-missing-for-gfx"
 
-    def test_gpu_use_is_recognised(self, watch: Watch) -> None:
+    def test_gpu_use_is_recognized(self, watch: Watch) -> None:
         watch.see(b"INFO Engine: backend=Backend.DIFFUSERS compute=cpu device=cpu\n")
         assert not watch.on_gpu
         for piece in (b"INFO Engine: backend=Backend.DIFFUSERS \x1b[1mcompute", b"=ro", b"cm device=cuda"):
             watch.see(piece)
         assert watch.on_gpu
 
-    def test_ordinary_output_has_no_failures(self, watch: Watch) -> None:
+    def test_ordinary_output_contains_no_failures(self, watch: Watch) -> None:
         watch.see(b"Loading weights: 100%\r\nZLUDA load: path='x' nightly=False\r\n" * 100)
         assert watch.failures == ()
 
 
 class TestTail:
-    def test_the_tail_contains_the_lines_that_the_user_saw(self, watch: Watch) -> None:
+    def test_the_tail_contains_the_last_lines_as_the_user_saw_them(self, watch: Watch) -> None:
         watch.see(b"first\r\n\x1b[31mred\x1b[0m\r\n 10%\r 20%\r 30%\nna\xc3\xafve\n\xff\n")
         assert watch.tail == ("first", "red", " 30%", "na\u00efve", "\ufffd", "")
 
@@ -91,14 +91,16 @@ class TestSilence:
         watch.tick()
         assert told == ["explained"]
 
-    def test_the_repeated_message_is_not_progress(self, watch: Watch, told: list[str], clock: Clock) -> None:
+    def test_a_repeated_message_does_not_count_as_progress(
+        self, watch: Watch, told: list[str], clock: Clock
+    ) -> None:
         for _ in range(4):
             watch.see(b"Compilation is in progress. Please wait...\n")
             clock.now += 30
             watch.tick()
         assert len(told) == 1
 
-    def test_nothing_is_explained_while_output_arrives(
+    def test_silence_is_not_explained_after_new_output_has_arrived(
         self, watch: Watch, told: list[str], clock: Clock
     ) -> None:
         watch.see(b"Compilation is in progress. Please wait...\n")
@@ -108,9 +110,11 @@ class TestSilence:
             watch.tick()
         clock.now += 3600
         watch.tick()
-        assert told == [], "an idle server is silent too"
+        assert told == [], "an idle server is also silent"
 
-    def test_ordinary_silence_is_not_explained(self, watch: Watch, told: list[str], clock: Clock) -> None:
+    def test_silence_without_a_compilation_is_not_explained(
+        self, watch: Watch, told: list[str], clock: Clock
+    ) -> None:
         watch.see(b"Running on local URL: http://127.0.0.1:7860\n")
         clock.now = 3600
         watch.tick()

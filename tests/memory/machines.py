@@ -16,7 +16,7 @@ class Machine(Root):
     """A simulated machine with GPU memory and processes."""
 
     def pools(self, address: str, **figures: object) -> Machine:
-        """Write a card's counters: `vram_used=…`, `gtt_total=…`, plausible or not."""
+        """Write a card's counters, plausible or not: `vram_used=…`, `gtt_total=…`."""
         for name, value in figures.items():
             self.put(f"sys/bus/pci/devices/{address}/mem_info_{name}", f"{value}\n")
         return self
@@ -32,7 +32,7 @@ class Machine(Root):
     def process(
         self, pid: int, name: str = "app", *command: str, folder: str = "", flags: int = 0x400000
     ) -> Machine:
-        """Add a process without open GPUs."""
+        """Add a process that has no GPU open."""
         self.put(f"proc/{pid}/comm", f"{name}\n")
         self.put(f"proc/{pid}/cmdline", "\0".join((*command, "")) if command else "")
         self.put(f"proc/{pid}/stat", f"{pid} ({name}) S 1 {pid} {pid} 0 -1 {flags} 0 0 0\n")
@@ -58,7 +58,7 @@ class Machine(Root):
         ident: int = 0,
         address: str = "0000:03:00.0",
     ) -> Machine:
-        """Add an open GPU to a process, with fdinfo as a current kernel writes it."""
+        """Add an open GPU to a process, with the fdinfo text of a current kernel."""
         return self.opened(pid, number, fdinfo(address, ident or pid, vram, gtt))
 
 

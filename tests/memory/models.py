@@ -1,4 +1,4 @@
-"""GGUF files from the `gguf` package. Holes replace the weights, so gigabytes take no disk space."""
+"""GGUF files written by the `gguf` package. The weights are holes, so gigabytes take no disk space."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Writer:
         self._sizes: list[int] = []
 
     def tensor(self, name: str, shape: tuple[int, ...], kind: Q = Q.F32) -> Writer:
-        """Add a tensor; as in numpy, its shape ends with the innermost dimension."""
+        """Add a tensor; as in NumPy, its shape ends with the innermost dimension."""
         block, size = GGML_QUANT_SIZES[kind]
         n_bytes = math.prod(shape) // block * size
         stored = (*shape[:-1], shape[-1] // block * size)
@@ -66,9 +66,9 @@ def llama(
     architecture: str = "llama",
     **more: Any,
 ) -> Path:
-    """Write a model with a typical layout but without a vocabulary; llama.cpp can load it.
+    """Write a model with a typical layout, which llama.cpp can load although it has no vocabulary.
 
-    Without `output`, the output layer shares the input's matrix.
+    Without `output`, the output layer shares the matrix of the input layer.
     """
     file = Writer(path, architecture)
     keys = file.keys

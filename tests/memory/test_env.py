@@ -1,4 +1,4 @@
-"""Match HIP's GPUs to the machine's GPUs."""
+"""Matching GPUs that HIP lists to the machine's GPUs."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def index_of(listed: HipGpu, there: list[Gpu]) -> int | None:
     return found.index if found else None
 
 
-def test_the_address_takes_precedence_over_the_number() -> None:
+def test_the_pci_address_takes_precedence_over_the_device_number() -> None:
     assert index_of(hip_gpu(ordinal=0, address=THERE), gpus(HERE, THERE)) == 1
 
 
-def test_an_unknown_address_does_not_match_any_gpu() -> None:
+def test_an_unknown_pci_address_matches_no_gpu() -> None:
     assert index_of(hip_gpu(address="0000:99:00.0"), gpus(HERE)) is None
     assert index_of(hip_gpu(address="0000:99:00.0"), gpus(HERE, THERE)) is None
 
@@ -59,8 +59,8 @@ def test_an_incomplete_list_of_partitions_does_not_match_any_gpu(alike: int) -> 
     assert index_of(hip_gpu(alike=alike), gpus(HERE, HERE, HERE)) is None
 
 
-def test_the_hip_number_is_used_without_a_usable_address() -> None:
-    """HIP does not always report the address, and never does on Windows."""
+def test_the_device_number_is_the_last_resort() -> None:
+    """HIP does not always report the address, and never on Windows."""
     assert index_of(hip_gpu(ordinal=1, address=""), gpus(HERE, THERE)) == 1
     assert index_of(hip_gpu(ordinal=1), gpus("", "")) == 1
 
@@ -72,7 +72,7 @@ def test_a_unique_target_identifies_the_gpu() -> None:
     assert index_of(hip_gpu(ordinal=0), other) is None
 
 
-def test_consecutive_numbers_are_formatted_as_ranges() -> None:
+def test_ranges_of_numbers_are_shortened() -> None:
     assert ranges(range(63)) == "0-62"
     assert ranges([0, 1, 3, 7, 8, 9]) == "0-1, 3, 7-9"
     assert ranges([4]) == "4"

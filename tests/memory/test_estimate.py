@@ -1,4 +1,4 @@
-"""Memory estimates match llama.cpp, and the number of layers is the largest that fits."""
+"""Memory estimates, compared with llama.cpp, and the largest number of layers that fits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def estimate(path: Path, **use: Any) -> Estimate:
     return estimate_of(layout_of(read_model(path)), Use(**use))
 
 
-# --- published logs ----------------------------------------------------------------------------------------
+# --- two logs from users ------------------------------------------------------------------------------------
 
 
 def test_estimate_matches_ollama_11265(tmp_path: Path) -> None:
@@ -49,7 +49,8 @@ def test_estimate_matches_ollama_11265(tmp_path: Path) -> None:
     assert 560 <= estimated.graph_bytes / MIB <= 560 * 1.05
     assert estimated.graph(33) / MIB == pytest.approx(600)
     assert estimated.graph(20) / MIB == pytest.approx(677.5, abs=0.1)
-    # The model in that log stores some layers in larger types than Q4_K, so it has 3.9 GiB instead of 3.7.
+    # The model in that log stores some layers in larger types than Q4_K, so its weights are 3.9 GiB instead
+    # of 3.7.
     weights = (3.9 - 32 * estimated.layout.layers[0].weights_bytes / GIB) * GIB
     assert (
         5.8 * GIB < estimated.needed(33) + weights < 6.5 * GIB < estimated.needed(33) + weights + MARGIN_BYTES
@@ -57,13 +58,13 @@ def test_estimate_matches_ollama_11265(tmp_path: Path) -> None:
 
 
 def test_cache_matches_llama_cpp_16725() -> None:
-    """41 of 80 layers, with 8 KV heads of length 128 and 20480 tokens, need 3280 MiB of cache on the GPU."""
+    """The GPU cache is 3280 MiB for 41 of 80 layers, 8 KV heads of length 128 and 20480 tokens."""
     layers = tuple(Layer(weights_bytes=0, largest_bytes=0, kv_heads=8) for _ in range(80))
     estimated = estimate_of(layout(layers, embedding=8192, heads=64), Use(context=20480))
     assert sum(estimated.caches[-41:]) == 3280 * MIB
 
 
-# --- measurements with llama.cpp 0.7.0 (Debian) ------------------------------------------------------------
+# --- measurements with llama.cpp 0.7.0 from Debian -----------------------------------------
 
 EIGHT = {"embedding": 4096, "heads": 32, "kv_heads": 8, "feed_forward": 14336, "vocabulary": 128256}
 SMALL = {"embedding": 2048, "heads": 16, "kv_heads": 4, "feed_forward": 8192, "vocabulary": 32000}
@@ -113,7 +114,7 @@ def test_buffer_and_cache_match_measurements(
         (Use(context=8192, cache_k="f16", cache_v="q4_0"), 32 + 9),
     ],
 )
-def test_the_cache_type_determines_the_cache_size(tmp_path: Path, use: Use, cache_mib: int) -> None:
+def test_cache_types_determine_the_cache_size(tmp_path: Path, use: Use, cache_mib: int) -> None:
     estimated = estimate_of(layout_of(read_model(llama(tmp_path / "m.gguf", layers=2))), use)
     assert estimated.cache_bytes == cache_mib * MIB
 
@@ -124,7 +125,7 @@ def test_an_unknown_cache_type_is_an_error(tmp_path: Path) -> None:
 
 
 def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
-    """Write a model whose layers are recurrent, except for those in `attention`; they cache keys."""
+    """Write a model whose layers are recurrent, except for the attention layers in `attention`."""
     file = Writer(path, "mamba")
     keys = file.keys
     keys.add_block_count(layers)
@@ -152,7 +153,7 @@ def test_hybrid_models_cache_keys_only_in_attention_layers(tmp_path: Path) -> No
     assert {size for index, size in enumerate(caches) if index != 2} == {114 * 1024}
 
 
-def test_layers_can_have_different_heads(tmp_path: Path) -> None:
+def test_layers_can_have_different_numbers_of_heads(tmp_path: Path) -> None:
     path = llama(tmp_path / "m.gguf", layers=3, kv_heads=[8, 0, 4])
     assert estimate(path, context=256).caches == (MIB, 0, MIB // 2)
 
@@ -168,10 +169,10 @@ def test_non_causal_models_have_no_cache(tmp_path: Path) -> None:
     assert estimated.cache_bytes == 0
 
 
-# --- placement of weights ----------------------------------------------------------------------------------
+# --- placement of weights -----------------------------------------------------------------------------------
 
 
-def test_the_input_stays_in_system_memory_and_a_tied_output_is_copied(tmp_path: Path) -> None:
+def test_the_input_layer_stays_in_system_memory_and_a_tied_output_layer_is_copied(tmp_path: Path) -> None:
     own = estimate(llama(tmp_path / "own.gguf"), context=256)
     tied = estimate(llama(tmp_path / "tied.gguf", output=None), context=256)
     table = 128256 * 4096 // 256 * 144
@@ -183,7 +184,7 @@ def test_the_input_stays_in_system_memory_and_a_tied_output_is_copied(tmp_path: 
 
 
 def test_a_matrix_in_system_memory_needs_a_buffer_on_the_gpu(tmp_path: Path) -> None:
-    """llama.cpp copies experts tensor by tensor, so keeping one layer in system memory costs gigabytes."""
+    """llama.cpp copies whole expert tensors, so leaving even one layer in system memory costs gigabytes."""
     file = Writer(tmp_path / "moe.gguf")
     file.keys.add_block_count(2)
     file.keys.add_embedding_length(4096)
@@ -291,7 +292,7 @@ frees = st.integers(0, 64 * GIB)
 
 
 def by_hand(of: ModelLayout, use: Use, layers: int) -> int:
-    """Compute the memory for this many layers in a different way."""
+    """Compute the memory for this many layers independently of the code under test."""
     count = len(of.layers)
     bytes_of = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
     row = 128 * (bytes_of[use.cache_k] + bytes_of[use.cache_v])
@@ -327,7 +328,7 @@ def test_the_number_of_layers_is_the_largest_that_fits(of: ModelLayout, use: Use
 
 @settings(max_examples=200, deadline=None)
 @given(of=layouts, use=uses, free=frees, more=frees, longer=st.integers(0, 100_000))
-def test_layers_grow_with_memory_and_shrink_with_context(
+def test_the_number_of_layers_grows_with_memory_and_shrinks_with_context(
     of: ModelLayout, use: Use, free: int, more: int, longer: int
 ) -> None:
     here = estimate_of(of, use)
@@ -338,7 +339,7 @@ def test_layers_grow_with_memory_and_shrink_with_context(
 
 @settings(max_examples=100, deadline=None)
 @given(of=layouts, use=uses, free=frees)
-def test_every_suggestion_fits_as_claimed(of: ModelLayout, use: Use, free: int) -> None:
+def test_every_suggestion_fits_the_claimed_number_of_layers(of: ModelLayout, use: Use, free: int) -> None:
     here = estimate_of(of, use)
     before = fit_of(here, free)
     found = ways_to_fit(here, free)

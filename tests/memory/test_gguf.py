@@ -1,4 +1,4 @@
-"""The GGUF reader agrees with the `gguf` package and survives hostile files."""
+"""The GGUF reader, compared with the `gguf` package, and on hostile files."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def code_of(path: Path) -> str:
     return caught.value.code
 
 
-def test_tensor_types_match_the_package() -> None:
+def test_tensor_types_match_the_gguf_package() -> None:
     assert {int(kind): (kind.name, *sizes) for kind, sizes in GGML_QUANT_SIZES.items()} == TENSOR_TYPES
     assert set(TENSOR_TYPES) == set(map(int, GGMLQuantizationType))
 
 
-# --- the package as oracle --------------------------------------------------------------------------------
+# --- the gguf package as oracle -----------------------------------------------------------------------------
 
 names = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40
@@ -80,7 +80,7 @@ tensors = st.lists(
     keys=st.dictionaries(names.filter(lambda key: "." not in key), scalars, max_size=8),
     listed=tensors,
 )
-def test_headers_match_the_package(
+def test_headers_match_the_gguf_package(
     tmp_path: Path, keys: dict[str, tuple[str, Any]], listed: list[Any]
 ) -> None:
     file = Writer(tmp_path / "any.gguf")
@@ -117,14 +117,14 @@ def test_a_large_vocabulary_is_read_quickly(tmp_path: Path) -> None:
     assert [tensor.name for tensor in model.tensors] == ["output_norm.weight"]
 
 
-def test_paths_can_contain_spaces_and_any_script(tmp_path: Path) -> None:
+def test_model_paths_can_contain_spaces_and_any_script(tmp_path: Path) -> None:
     folder = tmp_path / "мои модели ü"
     folder.mkdir()
     model = read_model(llama(folder / "Llama 3 模型.gguf", layers=1))
     assert (model.architecture, len(model.tensors)) == ("llama", 12)
 
 
-def test_an_unknown_tensor_type_ends_at_the_next_tensor(tmp_path: Path) -> None:
+def test_the_size_of_a_tensor_of_unknown_type_ends_at_the_next_tensor(tmp_path: Path) -> None:
     file = Writer(tmp_path / "new.gguf")
     for name in ("one", "two", "three"):
         file.tensor(name, (64, 256), Q.Q4_K)
@@ -143,14 +143,14 @@ def test_an_unknown_tensor_type_ends_at_the_next_tensor(tmp_path: Path) -> None:
     assert any("type 77" in note for note in model.notes)
 
 
-def test_an_incomplete_download_has_missing_bytes(tmp_path: Path) -> None:
+def test_the_missing_bytes_of_an_incomplete_download_are_counted(tmp_path: Path) -> None:
     path = llama(tmp_path / "half.gguf")
     whole = path.stat().st_size
     os.truncate(path, whole - 1000)
     assert 0 <= 1000 - read_model(path).missing_bytes < 32  # the last tensor may be padded
 
 
-# --- parts -------------------------------------------------------------------------------------------------
+# --- split models -------------------------------------------------------------------------------------------
 
 
 def parts(folder: Path, count: int = 3) -> list[Path]:
@@ -166,7 +166,7 @@ def parts(folder: Path, count: int = 3) -> list[Path]:
 
 
 @pytest.mark.parametrize("named", [0, 2])
-def test_any_part_loads_the_whole_model(tmp_path: Path, named: int) -> None:
+def test_any_part_of_a_split_model_loads_the_whole_model(tmp_path: Path, named: int) -> None:
     files = parts(tmp_path)
     model = read_model(files[named])
     assert (model.path, model.parts) == (files[0], tuple(files))
@@ -174,7 +174,7 @@ def test_any_part_loads_the_whole_model(tmp_path: Path, named: int) -> None:
     assert model.number("block_count") == 3
 
 
-def test_a_missing_part_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_part_of_a_split_model_is_an_error(tmp_path: Path) -> None:
     files = parts(tmp_path)
     files[1].unlink()
     with pytest.raises(RocenvError, match=r"1 are missing: big model-00002-of-00003\.gguf") as caught:
@@ -182,7 +182,7 @@ def test_a_missing_part_is_an_error(tmp_path: Path) -> None:
     assert caught.value.code == "gguf-part-missing"
 
 
-def test_renamed_parts_are_errors(tmp_path: Path) -> None:
+def test_renamed_parts_of_a_split_model_are_an_error(tmp_path: Path) -> None:
     files = parts(tmp_path)
     assert code_of(files[0].rename(tmp_path / "model.gguf")) == "gguf-part-missing"
     files = parts(tmp_path)
@@ -196,7 +196,7 @@ def test_renamed_parts_are_errors(tmp_path: Path) -> None:
 
 
 def llamafile(path: Path, *models: Path, packed: bool = False, program: bytes = b"MZqFpD='\n") -> Path:
-    """Write a program followed by a zip archive."""
+    """Write a llamafile: a program followed by a zip archive."""
     path.write_bytes(program + b"\x90" * 5000)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(".args", "-m\nmodel.gguf\n")
@@ -229,7 +229,7 @@ def test_a_program_without_a_model_is_rejected(tmp_path: Path) -> None:
     assert code_of(tmp_path / "prog") == "gguf-not"
 
 
-def test_an_archive_with_a_huge_directory_is_rejected(tmp_path: Path) -> None:
+def test_a_llamafile_with_a_huge_zip_directory_is_rejected(tmp_path: Path) -> None:
     path, size = tmp_path / "bomb.llamafile", 1 << 30
     with path.open("wb") as file:
         file.write(b"MZ")
@@ -255,7 +255,9 @@ def test_an_archive_with_a_huge_directory_is_rejected(tmp_path: Path) -> None:
         (b"GGU", "does not begin with GGUF"),
     ],
 )
-def test_the_error_shows_the_file_type(tmp_path: Path, data: bytes, expected: str) -> None:
+def test_the_error_names_the_type_of_a_file_that_is_not_a_model(
+    tmp_path: Path, data: bytes, expected: str
+) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(data)
     with pytest.raises(RocenvError) as caught:
@@ -264,7 +266,7 @@ def test_the_error_shows_the_file_type(tmp_path: Path, data: bytes, expected: st
     assert expected in caught.value.message
 
 
-def test_unreadable_files_are_errors(tmp_path: Path) -> None:
+def test_unreadable_files_are_an_error(tmp_path: Path) -> None:
     assert code_of(tmp_path / "nothing.gguf") == "gguf-missing"
     assert code_of(tmp_path) == "gguf-unreadable"
     os.mkfifo(tmp_path / "pipe.gguf")
@@ -276,7 +278,7 @@ def test_unreadable_files_are_errors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "expected"), [(1, "version 1"), (4, "version 4"), (0, "version 0")])
-def test_unsupported_versions_are_errors(tmp_path: Path, version: int, expected: str) -> None:
+def test_unknown_gguf_versions_are_an_error(tmp_path: Path, version: int, expected: str) -> None:
     path = tmp_path / "old.gguf"
     path.write_bytes(b"GGUF" + struct.pack("<I", version) + b"\0" * 100)
     with pytest.raises(RocenvError, match=expected) as caught:
@@ -364,7 +366,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def survives(path: Path, data: bytes) -> bool:
-    """Return whether the file can be read; fail on any error but a RocenvError."""
+    """Return whether the file can be read; any exception other than RocenvError fails the test."""
     path.write_bytes(data)
     try:
         read_model(path)
@@ -375,16 +377,16 @@ def survives(path: Path, data: bytes) -> bool:
 
 
 @pytest.mark.slow
-def test_a_file_can_be_truncated_anywhere(tmp_path: Path, whole: bytes) -> None:
+def test_a_model_truncated_anywhere_is_read_or_rejected(tmp_path: Path, whole: bytes) -> None:
     path = tmp_path / "cut.gguf"
     assert survives(path, whole)
     read = [length for length in range(len(whole)) if survives(path, whole[:length])]
-    assert read == list(range(min(read), len(whole)))  # any file with a complete header is readable
+    assert read == list(range(min(read), len(whole)))  # every file with a complete header is readable
     assert read_model(path).missing_bytes == 1
 
 
 @pytest.mark.slow
-def test_flipped_bits_cause_only_expected_errors(tmp_path: Path, whole: bytes) -> None:
+def test_a_model_with_flipped_bits_is_read_or_rejected(tmp_path: Path, whole: bytes) -> None:
     path = tmp_path / "flipped.gguf"
     chance = random.Random(7)
     for _ in range(800):
@@ -395,7 +397,7 @@ def test_flipped_bits_cause_only_expected_errors(tmp_path: Path, whole: bytes) -
 
 
 @pytest.mark.slow
-def test_damaged_llamafiles_cause_only_expected_errors(tmp_path: Path, whole: bytes) -> None:
+def test_damaged_llamafiles_are_read_or_rejected(tmp_path: Path, whole: bytes) -> None:
     (tmp_path / "m.gguf").write_bytes(whole)
     good = llamafile(tmp_path / "good.llamafile", tmp_path / "m.gguf").read_bytes()
     path, chance = tmp_path / "bad.llamafile", random.Random(7)

@@ -48,14 +48,16 @@ def test_an_apu_with_a_small_carve_out_uses_both_pools(machine: Machine, read_me
     assert gpu.free_bytes == 59 * GIB + GIB * 3 // 8
 
 
-def test_an_apu_with_a_large_carve_out_uses_only_that(machine: Machine, read_memory: ReadMemory) -> None:
+def test_an_apu_with_a_large_carve_out_uses_only_the_carve_out(
+    machine: Machine, read_memory: ReadMemory
+) -> None:
     apu(machine, vram=96 * GIB, gtt=16 * GIB, ram=31 * GIB)
     gpu = only(read_memory())
     assert (gpu.total_bytes, gpu.free_bytes, gpu.shared_counts) == (96 * GIB, 72 * GIB, False)
 
 
 def test_gtt_is_capped_at_system_memory(machine: Machine, read_memory: ReadMemory) -> None:
-    """On a Strix Halo with 64 GiB of memory, the kernel let the GPU use 128 GiB."""
+    """On a Strix Halo with 64 GiB of memory, the kernel allowed the GPU to use 128 GiB."""
     apu(machine, vram=GIB // 2, gtt=128 * GIB, ram=62 * GIB)
     gpu = only(read_memory())
     assert gpu.total_bytes == 62 * GIB + GIB // 2
@@ -122,7 +124,7 @@ def test_an_unknown_gpu_does_not_affect_a_known_one(machine: Machine, read_memor
     assert [gpu.free_bytes for gpu in read_memory().gpus] == [7 * GIB, 15 * GIB + GIB // 2]
 
 
-def test_overridden_targets_have_no_memory_figures(
+def test_gpus_set_by_rocenv_target_have_no_memory_figures(
     machine: Machine, read_memory: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card(machine)
@@ -133,25 +135,31 @@ def test_overridden_targets_have_no_memory_figures(
 
 
 class TestHip:
-    """rocenv uses the smaller figure and explains the difference in a note."""
+    """Figures from HIP and the kernel. rocenv uses the smaller one and explains the difference in a note."""
 
-    def test_hip_ignores_the_desktop(self, machine: Machine, read_memory: ReadMemory) -> None:
+    def test_memory_that_the_desktop_uses_and_hip_ignores_is_subtracted(
+        self, machine: Machine, read_memory: ReadMemory
+    ) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=23 * GIB, total=24 * GIB))
         assert gpu.free_bytes == 14 * GIB
         assert any("9.0 GiB more free memory because it ignores the desktop" in note for note in gpu.notes)
 
-    def test_hip_reserves_memory(self, machine: Machine, read_memory: ReadMemory) -> None:
+    def test_memory_that_hip_reserves_is_subtracted(self, machine: Machine, read_memory: ReadMemory) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=13 * GIB, total=24 * GIB))
         assert gpu.free_bytes == 13 * GIB
         assert any("1.0 GiB less" in note for note in gpu.notes)
         assert gpu.source == "sysfs and HIP"
 
-    def test_a_small_difference_needs_no_note(self, machine: Machine, read_memory: ReadMemory) -> None:
+    def test_a_small_difference_between_hip_and_the_kernel_causes_no_note(
+        self, machine: Machine, read_memory: ReadMemory
+    ) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=14 * GIB + 10 * MIB, total=24 * GIB))
         assert (gpu.free_bytes, gpu.notes) == (14 * GIB, ())
 
-    def test_free_memory_above_the_total_is_ignored(self, machine: Machine, read_memory: ReadMemory) -> None:
-        """On a Strix Halo, HIP reported that 120 of 62 GiB were free."""
+    def test_free_memory_that_exceeds_the_total_is_ignored(
+        self, machine: Machine, read_memory: ReadMemory
+    ) -> None:
+        """On a Strix Halo, HIP reported 120 GiB free of 62 GiB."""
         apu(machine, vram=GIB // 2, gtt=60 * GIB, ram=120 * GIB)
         before = only(read_memory())
         gpu = only(read_memory({0: HipFigure(free_bytes=120 * GIB, total_bytes=62 * GIB)}))
@@ -166,7 +174,9 @@ class TestHip:
         assert (gpu.free_bytes, gpu.used_bytes) == (20 * GIB, None)
         assert any("ignores the desktop and games" in note for note in gpu.notes)
 
-    def test_a_figure_for_a_different_gpu_is_ignored(self, machine: Machine, read_memory: ReadMemory) -> None:
+    def test_a_hip_figure_for_a_different_gpu_is_ignored(
+        self, machine: Machine, read_memory: ReadMemory
+    ) -> None:
         card(machine)
         assert only(read_memory({1: HipFigure(free_bytes=1, total_bytes=2)})).hip is None
 
@@ -194,11 +204,11 @@ def with_hip(_machine: Machine, read_memory: ReadMemory, *, free: int, total: in
         ("8GiB\x1b", None),
     ],
 )
-def test_parse_amount(text: str, size: int | None) -> None:
+def test_amounts_of_memory_are_parsed(text: str, size: int | None) -> None:
     assert parse_amount(text) == size
 
 
-def test_format_amount() -> None:
+def test_amounts_of_memory_are_formatted() -> None:
     assert [amount(size) for size in (None, 0, 2048, 3 * MIB, 16 * GIB)] == [
         "?",
         "0",

@@ -1,4 +1,4 @@
-"""Find the processes that use GPU memory, even if some are hidden, hostile or already gone."""
+"""Processes that use GPU memory, even if some are hidden, hostile or already gone."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def held(gpu: GpuMemory) -> list[tuple[int, str, int]]:
     return [(each.pid, each.name, each.vram_bytes) for each in gpu.holders]
 
 
-def test_the_largest_holder_is_first(machine: Machine, read_memory: ReadMemory) -> None:
+def test_the_process_with_the_most_memory_is_first(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init")
     machine.process(70, "gnome-shell").client(70, vram=GIB, gtt=GIB)
     machine.process(80, "ollama").client(80, vram=6 * GIB)
     (gpu,) = read_memory().gpus
     assert held(gpu) == [(80, "ollama", 6 * GIB), (70, "gnome-shell", GIB)]
-    assert gpu.unexplained_bytes == 3 * GIB  # a card's shared memory does not count
+    assert gpu.unexplained_bytes == 3 * GIB  # system memory that a card shares does not count
     assert any(line.endswith("unknown processes") and "3.0 GiB" in line for line in gpu_lines(gpu))
 
 
-def test_clients_with_id_0_are_distinct(machine: Machine, read_memory: ReadMemory) -> None:
+def test_graphics_clients_with_id_0_are_counted_separately(machine: Machine, read_memory: ReadMemory) -> None:
     """Old kernels number compute clients, but all graphics clients get ID 0."""
     card(machine).process(1, "init")
     for pid in (70, 71, 72):
@@ -54,7 +54,9 @@ def test_duplicate_clients_are_counted_once(machine: Machine, read_memory: ReadM
     assert held(gpu) == [(71, "child", 2 * GIB), (70, "app", GIB)]
 
 
-def test_clients_on_two_cards_can_have_the_same_id(machine: Machine, read_memory: ReadMemory) -> None:
+def test_clients_with_the_same_id_on_two_cards_are_counted_separately(
+    machine: Machine, read_memory: ReadMemory
+) -> None:
     machine.kernel().gpu(1, RX_6800, 100300, bus=3).gpu(2, RX_7900, 110000, bus=4)
     machine.process(1, "init").process(70, "app")
     machine.client(70, 5, vram=GIB, ident=9, address="0000:03:00.0")
@@ -62,20 +64,20 @@ def test_clients_on_two_cards_can_have_the_same_id(machine: Machine, read_memory
     assert [held(gpu) for gpu in read_memory().gpus] == [[(70, "app", GIB)], [(70, "app", 2 * GIB)]]
 
 
-def test_other_open_files_are_not_read(machine: Machine, read_memory: ReadMemory) -> None:
+def test_fdinfo_is_read_only_for_open_gpu_devices(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "liar")
     machine.opened(70, 5, fdinfo("0000:03:00.0", 1, GIB), device="/home/liar/fdinfo")
     assert read_memory().gpus[0].holders == ()
 
 
-def test_a_machine_snapshot_needs_no_links(machine: Machine, read_memory: ReadMemory) -> None:
+def test_a_machine_snapshot_does_not_need_links(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "blender").client(70, vram=GIB)
     shutil.rmtree(machine.path / "proc/70/fd")
     assert held(read_memory().gpus[0]) == [(70, "blender", GIB)]
 
 
 def test_kfd_counts_memory_that_fdinfo_omits(machine: Machine, read_memory: ReadMemory) -> None:
-    """rocenv does not add the two figures, because newer kernels count the same memory in both."""
+    """The figures are not added up, because newer kernels count the same memory in both."""
     card(machine).process(1, "init").process(70, "python3").process(71, "blender")
     machine.client(71, vram=3 * GIB)
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")
@@ -88,7 +90,7 @@ def test_kfd_counts_memory_that_fdinfo_omits(machine: Machine, read_memory: Read
 def test_hidden_processes_are_counted(
     machine: Machine, read_memory: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kernel threads do not count, and KFD still reports how much memory hidden processes use."""
+    """Kernel threads are not counted, and KFD still reports the memory of hidden processes."""
     card(machine).process(1, "init").process(2, "kthreadd", flags=0x208040).process(70, "theirs")
     machine.process(71, "mine").client(71, vram=GIB)
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")
@@ -105,13 +107,13 @@ def test_hidden_processes_are_counted(
     assert held(found.gpus[0]) == [(70, "theirs", 2 * GIB), (71, "mine", GIB)]
 
 
-def test_processes_can_end_while_they_are_examined(
+def test_processes_that_end_while_they_are_examined_are_tolerated(
     machine: Machine, read_memory: ReadMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card(machine).process(1, "init").process(71, "stays").client(71, vram=GIB)
     monkeypatch.setattr("rocenv.memory.holders.process_ids", lambda: [1, 70, 71, 72])
     gone = machine.process(72, "goes").path / "proc/72/fd/5"
-    os.symlink("/dev/dri/renderD128", gone)  # process 72 has ended, and only this link is left
+    os.symlink("/dev/dri/renderD128", gone)  # imitates process 72, which has ended
     assert held(read_memory().gpus[0]) == [(71, "stays", GIB)]
     assert read_memory().hidden == 0
 
@@ -148,7 +150,7 @@ def test_fdinfo_formats_from_several_kernels_are_read() -> None:
     assert newest.vram_bytes == 3 * MIB
 
 
-def test_names_cannot_control_the_terminal(machine: Machine, read_memory: ReadMemory) -> None:
+def test_process_names_cannot_control_the_terminal(machine: Machine, read_memory: ReadMemory) -> None:
     card(machine).process(1, "init").process(70, "\x1b]0;x\x07\x1b[2J", "a", "\x1b[31m.py").client(
         70, vram=GIB
     )
@@ -179,7 +181,7 @@ def test_hidepid_makes_the_number_of_hidden_processes_unknown(
     assert "hides" in read_memory().notes[0]
 
 
-def test_the_system_memory_of_an_apu_counts(machine: Machine, read_memory: ReadMemory) -> None:
+def test_the_system_memory_that_an_apu_uses_is_counted(machine: Machine, read_memory: ReadMemory) -> None:
     apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
     machine.process(70, "llama-server").client(70, vram=MIB, gtt=GIB // 2, address="0000:c5:00.0")
     (gpu,) = read_memory().gpus

@@ -35,7 +35,7 @@ class TestBisection:
         can = min(end, bound * MIB)
         assert can - max(resolution, UNIT_BYTES) < size <= can
         assert all(each % UNIT_BYTES == 0 and 0 < each <= bound * MIB for each in tried)
-        assert len(tried) == len(set(tried)), "the search requested an amount twice"
+        assert len(tried) == len(set(tried)), "the search requests every amount only once"
         assert tried[0] == bound * MIB
         # If every size down to the resolution fails, the search tries smaller ones.
         parts = math.ceil(math.log2(bound * MIB / resolution + 1)) + 1
@@ -54,33 +54,35 @@ def bound(memory: GpuMemory, machine: MachineMemory | None = None, limit: str = 
 
 
 class TestCards:
-    def test_an_idle_card_without_a_display_reserves_nothing(self) -> None:
+    def test_no_memory_is_reserved_on_an_idle_card_without_a_display(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=15 * GIB, used_bytes=30 * MIB)
         found = bound(memory, MachineMemory(total=4 * GIB, available=GIB), display=False)
         assert (found.size_bytes, found.reasons) == (15 * GIB, ())
 
     @pytest.mark.parametrize(("total", "reserve"), [(8, 512 * MIB), (48, int(48 * GIB * 0.05))])
-    def test_a_display_reserves_a_fraction_and_at_least_half_a_gib(self, total: int, reserve: int) -> None:
+    def test_a_fraction_and_at_least_half_a_gib_is_reserved_for_a_display(
+        self, total: int, reserve: int
+    ) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=total * GIB, free_bytes=7 * GIB, source="the kernel")
         found = bound(memory, display=True)
         assert 7 * GIB - reserve - UNIT_BYTES < found.size_bytes <= 7 * GIB - reserve
 
     @pytest.mark.parametrize("used", [6 * GIB, None])
-    def test_programs_on_a_card_reserve_a_fraction(self, used: int | None) -> None:
+    def test_a_fraction_of_the_memory_is_reserved_for_programs_on_a_card(self, used: int | None) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=10 * GIB, used_bytes=used)
         found = bound(memory, display=False)
         assert found.size_bytes <= 10 * GIB - int(0.05 * 16 * GIB)
         assert "use it" in found.reasons[0]
 
-    def test_a_percentage_is_relative_to_free_memory(self) -> None:
+    def test_a_percentage_as_limit_is_relative_to_free_memory(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=10 * GIB, source="the kernel")
         assert bound(memory, limit="50%", display=False).size_bytes == 5 * GIB
 
 
 class TestApus:
-    """An APU uses system memory."""
+    """APUs, which use system memory."""
 
-    def test_some_system_memory_stays_reserved(self) -> None:
+    def test_allocating_on_an_apu_leaves_some_system_memory_free(self) -> None:
         memory = GpuMemory(
             gpu=APU,
             total_bytes=65 * GIB,
@@ -108,15 +110,15 @@ class TestApus:
         machine = MachineMemory(total=32 * GIB, available=8 * GIB)
         assert bound(memory, machine, display=False).size_bytes == 90 * GIB
 
-    def test_memory_reported_by_hip_is_capped_at_system_memory(self) -> None:
-        """In a container without sysfs, HIP reports 120 GiB of free memory."""
+    def test_free_memory_reported_by_hip_is_capped_at_system_memory(self) -> None:
+        """In a container without sysfs, HIP reported 120 GiB of free memory."""
         memory = GpuMemory(gpu=APU, total_bytes=62 * GIB, free_bytes=60 * GIB, source="HIP")
         machine = MachineMemory(total=128 * GIB, available=20 * GIB)
         assert bound(memory, machine, display=False).size_bytes < 8 * GIB
 
 
 class TestWindows:
-    def test_the_budget_limits_the_test(self) -> None:
+    def test_the_windows_memory_budget_limits_the_test(self) -> None:
         memory = GpuMemory(
             gpu=CARD,
             total_bytes=24 * GIB,
@@ -127,7 +129,7 @@ class TestWindows:
         )
         assert bound(memory, windows=True).size_bytes < 9 * GIB
 
-    def test_limit_defaults_to_a_fraction_of_vram_without_a_budget(self) -> None:
+    def test_the_limit_defaults_to_a_fraction_of_vram_if_windows_reports_no_budget(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=int(15.9 * GIB), source="HIP")
         found = bound(memory, windows=True)
         assert found.size_bytes <= 0.8 * 16 * GIB
@@ -144,7 +146,7 @@ class TestWindows:
     windows=st.booleans(),
     limit=st.sampled_from(["", "1MiB", "6GiB", "0.001%", "100%", "1024TiB"]),
 )
-def test_the_bound_never_exceeds_free_memory(
+def test_the_upper_bound_never_exceeds_free_memory(
     integrated: bool | None,
     total: int | None,
     free: int | None,
@@ -176,7 +178,7 @@ def test_the_bound_never_exceeds_free_memory(
 
 
 @pytest.mark.parametrize("text", ["6GiB", "6 gib", "6G", "6GB", "6"])
-def test_limit_formats(text: str) -> None:
+def test_limits_can_be_amounts_or_percentages(text: str) -> None:
     assert parse_limit(text) == 6 * GIB
 
 
@@ -186,5 +188,5 @@ def test_a_limit_below_the_smallest_block_is_rejected(text: str) -> None:
         parse_limit(text)
 
 
-def test_without_an_address_it_is_unknown_whether_a_gpu_drives_a_display() -> None:
+def test_a_gpu_without_a_pci_address_may_drive_a_display() -> None:
     assert drives_display(Gpu(source="test")) is None

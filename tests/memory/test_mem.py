@@ -32,7 +32,6 @@ NUMBER_OR_NONE = (int, type(None))
 
 @pytest.fixture
 def environ(machine: Machine, tmp_path: Path) -> dict[str, str]:
-    """The environment in which tests run the program."""
     shipped.put_into(tmp_path / "home")
     return {
         "HOME": str(tmp_path / "user"),
@@ -89,14 +88,16 @@ class TestReport:
         assert "can release memory" in done.stdout
         assert "xargs -r -n 1 ollama stop" in done.stdout
 
-    def test_an_apu_is_explained(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_the_report_explains_the_memory_pools_of_an_apu(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
         apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
         assert (
             "1.0 GiB of this is reserved for the GPU, and 60.0 GiB is system memory shared"
             in run(environ).stdout
         )
 
-    def test_a_machine_without_a_gpu_is_not_an_error(self, environ: dict[str, str]) -> None:
+    def test_a_machine_without_a_gpu_is_reported(self, environ: dict[str, str]) -> None:
         done = run(environ)
         assert (done.returncode, done.stdout) == (
             0,
@@ -104,12 +105,14 @@ class TestReport:
         )
         assert document_of(environ)["gpus"] == []
 
-    def test_unknown_figures_are_question_marks(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_unknown_figures_are_shown_as_question_marks(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
         machine.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=24 * GIB)
         assert "? of 24.0 GiB in use, ? free" in run(environ).stdout
 
     def test_hidden_processes_are_counted(self, machine: Machine, environ: dict[str, str]) -> None:
-        """A user who is not root cannot open these processes' folders, but can count them."""
+        """A user who is not root cannot open the folders of these processes but can count them."""
         busy(machine)
         for pid in (1, 80):
             os.chmod(machine.path / f"proc/{pid}/fd", 0)
@@ -119,7 +122,7 @@ class TestReport:
         assert "no permission to inspect 2 processes owned by other users" in done.stderr
         assert "ollama" not in done.stdout
 
-    def test_one_hidden_process_is_reported_in_the_singular(
+    def test_a_single_hidden_process_is_reported_in_the_singular(
         self, machine: Machine, environ: dict[str, str]
     ) -> None:
         busy(machine)
@@ -128,13 +131,17 @@ class TestReport:
         os.chmod(machine.path / "proc/80/fd", 0o755)
         assert "no permission to inspect 1 process owned by other users" in done.stderr
 
-    def test_a_note_about_many_gpus_appears_once(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_a_note_that_applies_to_several_gpus_appears_once(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
         machine.process(1, "init").kernel().cpu()
         for node in range(1, 10):
             machine.gpu(node, RX_7900, 110000, bus=node, memory=24 * GIB)
         assert "GPU 0-8: the kernel does not report" in run(environ).stderr
 
-    def test_json_contains_the_figures_of_a_gpu(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_the_json_document_lists_gpus_processes_and_reclaimable_memory(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
         busy(machine)
         document = document_of(environ)
         assert set(document) == {"gpus", "processes_not_seen", "reclaimable", "notes"}
@@ -165,7 +172,9 @@ class TestReport:
             ("settings", "cycles", "--memory", "much"),
         ],
     )
-    def test_invalid_arguments_exit_with_2(self, environ: dict[str, str], words: tuple[str, ...]) -> None:
+    def test_invalid_arguments_are_usage_errors(
+        self, environ: dict[str, str], words: tuple[str, ...]
+    ) -> None:
         assert run(environ, *words).returncode == 2
 
 
@@ -178,7 +187,7 @@ class TestReport:
         (("--for=cycles",), "rocenv mem settings cycles"),
     ],
 )
-def test_an_old_option_suggests_its_replacement(
+def test_a_removed_option_suggests_its_replacement(
     environ: dict[str, str], words: tuple[str, ...], command: str
 ) -> None:
     done = run(environ, *words)
@@ -187,7 +196,9 @@ def test_an_old_option_suggests_its_replacement(
 
 
 class TestWatch:
-    def test_a_pipe_gets_one_line_per_second(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_watch_writes_one_line_per_second_to_a_pipe(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
         busy(machine)
         code, lines = watched(environ, [], enough=2)
         assert code == 130
@@ -195,7 +206,7 @@ class TestWatch:
             re.fullmatch(r"\d\d:\d\d:\d\d  GPU 0: .*14\.0 GiB free  \(sysfs\)", line) for line in lines
         )
 
-    def test_json_has_one_document_per_line(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_watch_writes_one_json_document_per_line(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         code, lines = watched(environ, ["--json"], enough=2)
         first, second = (json.loads(line) for line in lines[:2])
@@ -203,7 +214,7 @@ class TestWatch:
         assert first["time"] < second["time"]
         assert first["gpus"] == second["gpus"]
 
-    def test_json_without_a_gpu_is_one_line(self, environ: dict[str, str]) -> None:
+    def test_watch_writes_one_json_line_without_a_gpu(self, environ: dict[str, str]) -> None:
         done = run(environ, "watch", "--json")
         (line,) = done.stdout.splitlines()
         document = json.loads(line)
@@ -211,8 +222,8 @@ class TestWatch:
         assert document["time"]
         assert document["notes"] == ["this machine has no AMD GPU"]
 
-    def test_a_terminal_is_redrawn(self, machine: Machine, environ: dict[str, str]) -> None:
-        """The graph grows, and the figures change."""
+    def test_watch_redraws_the_terminal(self, machine: Machine, environ: dict[str, str]) -> None:
+        """With a growing graph and changing figures."""
         busy(machine)
         with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
             shown = read_until(terminal, "42% in use")
@@ -237,8 +248,8 @@ class TestWatch:
             os.waitpid(pid, 0)
         assert "▄▄| 42% in use" in shown
 
-    def test_a_path_with_any_bytes_is_printed_unchanged(self, environ: dict[str, str]) -> None:
-        """Scripts also read paths from the output in the C locale."""
+    def test_a_config_path_with_any_bytes_is_printed_unchanged(self, environ: dict[str, str]) -> None:
+        """Even in the C locale, because scripts read paths from the output."""
         home = os.fsencode(environ["ROCENV_HOME"]) + b"-\xff\xe9"
         done = subprocess.run(
             [str(PROGRAM), "config", "path"],
@@ -249,7 +260,9 @@ class TestWatch:
         )
         assert done.stdout.startswith(home)
 
-    def test_names_are_shown_on_an_ascii_terminal(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_the_graph_uses_ascii_on_an_ascii_terminal(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
         busy(machine).process(90, "jeu été").client(90, vram=GIB)
         environ |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
         with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
@@ -260,7 +273,7 @@ class TestWatch:
         assert "42% in use" in shown
         assert "failed unexpectedly" not in shown
 
-    def test_a_dumb_terminal_gets_lines(self, machine: Machine, environ: dict[str, str]) -> None:
+    def test_watch_writes_lines_to_a_dumb_terminal(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         environ["TERM"] = "dumb"
         with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
@@ -320,7 +333,7 @@ def read_until(terminal: int, text: str, limit_s: float = 20) -> str:
             continue
         try:
             shown += os.read(terminal, 65536).decode(errors="replace")
-        except OSError:  # the program closed its end
+        except OSError:  # the program closed its end of the terminal
             break
     return shown
 
@@ -339,13 +352,15 @@ class TestSettings:
         assert (document["arguments"], document["total_bytes"]) == (["--medvram"], 8 * GIB)
         assert (document["gpu"], document["notes"], done.stderr) == (None, [], "")
 
-    def test_settings_without_a_gpu_show_their_conditions(self, environ: dict[str, str]) -> None:
+    def test_settings_are_shown_with_their_conditions_if_there_is_no_gpu(
+        self, environ: dict[str, str]
+    ) -> None:
         document = document_of(environ, "settings", "comfyui")
         assert document["arguments"] == ["--reserve-vram", "1"]
         assert "no AMD GPU" in document["notes"][0]
         assert any(each["state"] == "if" for each in document["settings"])
 
-    def test_json_contains_settings_with_their_sources(
+    def test_the_json_document_lists_gpus_processes_and_reclaimable_memory(
         self, machine: Machine, environ: dict[str, str]
     ) -> None:
         card(machine)
@@ -363,12 +378,12 @@ class TestSettings:
         assert all(each["source"] and each["status"] for each in document["settings"])
         assert len(document["variables"]) == 3
 
-    def test_the_users_setting_takes_precedence(self, environ: dict[str, str]) -> None:
+    def test_the_users_own_setting_takes_precedence(self, environ: dict[str, str]) -> None:
         done = run(environ | {"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True"}, "settings", "pytorch")
         assert "export PYTORCH" not in done.stdout
         assert "PYTORCH_HIP_ALLOC_CONF in your environment has expandable_segments" in done.stderr
 
-    def test_conflicting_variables_are_listed_for_unsetting(self, environ: dict[str, str]) -> None:
+    def test_the_output_asks_the_user_to_unset_conflicting_variables(self, environ: dict[str, str]) -> None:
         both = {
             "PYTORCH_ALLOC_CONF": "max_split_size_mb:64",
             "PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True",
@@ -377,7 +392,7 @@ class TestSettings:
         assert "unset PYTORCH_ALLOC_CONF\n" in done.stdout
         assert "unset PYTORCH_HIP_ALLOC_CONF\n" in done.stdout
 
-    def test_an_unknown_program_suggests_known_ones(self, environ: dict[str, str]) -> None:
+    def test_an_unknown_program_is_an_error(self, environ: dict[str, str]) -> None:
         done = run(environ, "settings", "\x1b[2Jx", "--json")
         assert done.returncode == 1
         document = json.loads(done.stdout)
@@ -385,8 +400,8 @@ class TestSettings:
         assert "rocenv mem settings cycles" in document["hints"]
         assert "\x1b" not in done.stderr
 
-    def test_variables_can_be_pasted_into_the_shell(self, environ: dict[str, str]) -> None:
-        """The printed lines set the variables when a shell runs them."""
+    def test_lines_that_set_variables_can_be_pasted_into_the_shell(self, environ: dict[str, str]) -> None:
+        """Tested by running the printed lines in a shell."""
         script = (
             f'eval "$("{PROGRAM}" mem settings pytorch 2>/dev/null | grep "^  export ")";'
             f' "{sys.executable}" -c "import os; print(os.environ[\'PYTORCH_ALLOC_CONF\'])"'
@@ -397,7 +412,7 @@ class TestSettings:
         assert done.stdout == "garbage_collection_threshold:0.80,max_split_size_mb:512\n"
 
 
-def test_commands_envs_and_values_are_completed(environ: dict[str, str]) -> None:
+def test_program_names_are_completed(environ: dict[str, str]) -> None:
     record = Path(environ["ROCENV_HOME"], "envs", "demo", ".rocenv", "record.json")
     record.parent.mkdir(parents=True)
     record.touch()

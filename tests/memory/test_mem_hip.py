@@ -1,4 +1,4 @@
-"""`rocenv mem` with an env combines the stand-in's HIP figures with the kernel's figures."""
+"""`rocenv mem` with an env, where figures from a fake HIP runtime are combined with those from the kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def memory_with_hip(mini: Mini, machine: Machine, **environ: Any) -> tuple[dict[
     return document["gpus"][0], document
 
 
-def test_the_smaller_figure_is_used_and_explained(mini: Mini, machine: Machine) -> None:
+def test_the_smaller_of_two_figures_is_used_and_explained(mini: Mini, machine: Machine) -> None:
     card(machine, used=10 * GIB).process(1, "init")
     size, used = str(24 * GIB), str(1 * GIB)
     gpu, _ = memory_with_hip(mini, machine, ROCENV_STANDIN_MEMORY=size, ROCENV_STANDIN_USED=used)
@@ -33,14 +33,14 @@ def test_the_smaller_figure_is_used_and_explained(mini: Mini, machine: Machine) 
     assert gpu["free_bytes"] == 4 * GIB
 
 
-def test_the_kernels_figures_remain_if_hip_finds_no_gpu(mini: Mini, machine: Machine) -> None:
+def test_figures_from_the_kernel_are_used_if_hip_finds_no_gpu(mini: Mini, machine: Machine) -> None:
     card(machine, used=10 * GIB).process(1, "init")
     gpu, document = memory_with_hip(mini, machine, ROCENV_STANDIN_DEVICES="0")
     assert (gpu["free_bytes"], gpu["hip"]) == (14 * GIB, None)
     assert any("could not query HIP in `demo`" in note for note in document["notes"])
 
 
-def test_an_unmatched_hip_gpu_is_ignored(mini: Mini, machine: Machine) -> None:
+def test_a_hip_gpu_that_matches_no_gpu_of_the_machine_is_ignored(mini: Mini, machine: Machine) -> None:
     card(machine, used=10 * GIB).process(1, "init")
     env = {"ROCENV_STANDIN_ADDRESS": "0000:99:00.0", "ROCENV_STANDIN_MEMORY": "2GiB"}
     gpu, document = memory_with_hip(mini, machine, **env)
@@ -63,7 +63,7 @@ def test_each_partition_gets_its_own_figures(mini: Mini, machine: Machine) -> No
     assert [gpu["hip"]["free_bytes"] for gpu in document["gpus"]] == [12 * GIB, 10 * GIB]
 
 
-def test_mem_model_uses_hips_free_memory(mini: Mini, machine: Machine, tmp_path: Path) -> None:
+def test_mem_model_uses_the_free_memory_reported_by_hip(mini: Mini, machine: Machine, tmp_path: Path) -> None:
     card(machine, used=0).process(1, "init")
     model = str(llama(tmp_path / "m.gguf", layers=2))
     env: dict[str, Any] = {"ROCENV_STANDIN_MEMORY": "3GiB", "ROCENV_STANDIN_USED": "0"}
@@ -93,8 +93,8 @@ def test_settings_for_an_env_mention_the_env(mini: Mini, machine: Machine) -> No
     assert "Variables, for `rocenv launch demo` or `rocenv run demo`:\n  export A='1'\n" in done.stdout
 
 
-def test_settings_for_an_env_match_its_gpu(mini: Mini, machine: Machine) -> None:
-    """Outside the env, programs use the larger card, which needs other settings."""
+def test_settings_for_an_env_match_the_envs_gpu(mini: Mini, machine: Machine) -> None:
+    """Outside the env, programs use the larger card, for which the settings are unsuitable."""
     put_setting(mini)
     machine.kernel().cpu()
     machine.gpu(1, 0x73BF, 100300, units=80, bus=3, memory=24 * GIB)

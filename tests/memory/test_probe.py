@@ -1,4 +1,4 @@
-"""`rocenv mem probe` with the stand-in: results, limits, and broken runtimes."""
+"""`rocenv mem probe` with a fake HIP runtime: results, limits, and broken runtimes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 GIB, MIB = 1 << 30, 1 << 20
-ADDRESS = "0000:03:00.0"  # the address of the stand-in's first GPU
+ADDRESS = "0000:03:00.0"  # the address of the fake runtime's first GPU
 RX_7900 = 0x744C
 
 
 @dataclass
 class Bench:
-    """A machine with an idle card and one env, whose HIP runtime is the stand-in."""
+    """A machine with an idle card and one env, whose HIP runtime is the fake one."""
 
     mini: Mini
-    machine: Path  # the kernel's view of this machine
+    machine: Path  # the machine's /sys and /proc
     peak_file: Path
 
     def run(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -65,7 +65,7 @@ class Bench:
     def probe(
         self, monkeypatch: pytest.MonkeyPatch, limit: str = "", timeout_s: float = 30.0, **env: str
     ) -> ProbeResult:
-        """Run the test in this process, with parameters that the command has no option for."""
+        """Run the test in this process, with parameters for which the command has no options."""
         for name, value in {**self.mini.env, **self.variables, **env}.items():
             monkeypatch.setenv(name, value)
         context = Context()
@@ -74,7 +74,7 @@ class Bench:
         return probe_memory(prefix, prefix.record(), context.matrix, limit=wanted, timeout_s=timeout_s)
 
     def card(self, total: int, used: int = 0, connectors: dict[str, str] | None = None) -> None:
-        """Write the kernel's files about the card; by default, no display is connected."""
+        """Write the card's files in /sys; by default, no display is connected."""
         root = Root(self.machine)
         root.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=total)
         folder = f"sys/bus/pci/devices/{ADDRESS}"
@@ -85,12 +85,12 @@ class Bench:
 
     @property
     def peak(self) -> int:
-        """The most memory that was allocated at any time, in bytes."""
+        """The peak of allocated memory, in bytes."""
         return int(self.peak_file.read_text().split()[0])
 
     @property
     def left(self) -> int:
-        """The memory that is still allocated, in bytes."""
+        """The memory that the test left allocated, in bytes."""
         return int(self.peak_file.read_text().split()[1])
 
 
@@ -106,7 +106,7 @@ class TestLargest:
     @pytest.mark.parametrize("used", [0, 3 * GIB + 12345678])
     @pytest.mark.parametrize("total", [512 * MIB, 8 * GIB, 16 * GIB, 24 * GIB, 48 * GIB])
     def test_the_result_is_precise_after_only_a_few_steps(self, bench: Bench, total: int, used: int) -> None:
-        """HIP and the kernel report all memory as free, so only the test finds the limit."""
+        """HIP and the kernel report all memory as free, so only allocating can find the limit."""
         used = min(used, total // 4)
         bench.card(total)
         found = bench.json(
@@ -120,7 +120,7 @@ class TestLargest:
         assert found["troubles"] == []
         assert bench.left == 0
 
-    def test_one_step_is_enough_if_everything_works(self, bench: Bench) -> None:
+    def test_one_step_suffices_if_the_upper_bound_can_be_allocated(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB")
         assert [step["became"] for step in found["steps"]] == ["had"]
         assert found["largest"] == {"size_bytes": 16 * GIB, "is_bound": True, "resolution_bytes": 16 * MIB}
@@ -134,24 +134,24 @@ class TestLargest:
         assert bench.peak <= 16 * GIB
         assert any("free memory is fragmented" in text for text in found["explanations"])
 
-    def test_pieces_can_be_smaller_than_the_resolution(self, bench: Bench) -> None:
+    def test_allocated_pieces_can_be_smaller_than_the_resolution(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT="9MiB")
         assert found["largest"]["size_bytes"] == 9 * MIB
         assert len(found["steps"]) < 20
 
 
 class TestBound:
-    """The stand-in records how much the test actually allocated."""
+    """Upper bounds. The fake runtime records how much the test actually allocated."""
 
     @pytest.mark.parametrize(
         ("connectors", "display", "reserve"),
         [
             ({"DP-1": "disconnected", "HDMI-A-1": "connected"}, True, int(0.05 * 16 * GIB)),
-            ({"DP-1": "disconnected"}, False, int(0.05 * 16 * GIB)),  # others have 2 GiB
+            ({"DP-1": "disconnected"}, False, int(0.05 * 16 * GIB)),  # other programs use 2 GiB
             ({"DP-1": "unknown"}, None, int(0.05 * 16 * GIB)),
         ],
     )
-    def test_a_display_keeps_a_reserve(
+    def test_some_memory_is_reserved_for_a_display(
         self, bench: Bench, connectors: dict[str, str], display: bool | None, reserve: int
     ) -> None:
         bench.card(16 * GIB, used=2 * GIB, connectors=connectors)
@@ -159,7 +159,7 @@ class TestBound:
         assert found["gpu"]["display"] is display
         assert 14 * GIB - reserve - MIB < bench.peak <= 14 * GIB - reserve
 
-    def test_the_kernel_counts_memory_that_hip_ignores(self, bench: Bench) -> None:
+    def test_memory_that_only_the_kernel_counts_as_used_is_not_allocated(self, bench: Bench) -> None:
         bench.card(16 * GIB, used=10 * GIB)
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="own")
         assert found["told"]["hip_free_bytes"] > 15 * GIB
@@ -178,8 +178,10 @@ class TestBound:
 
     @pytest.mark.parametrize("shared", ["0", "64GiB"])
     @pytest.mark.parametrize("limit", ["1GiB", "12GiB", "10%", "40GiB"])
-    def test_a_limit_skips_the_excessive_request(self, bench: Bench, limit: str, shared: str) -> None:
-        """If it could use shared memory, the runtime would grant 36 GiB."""
+    def test_a_limit_skips_the_request_for_too_much_memory(
+        self, bench: Bench, limit: str, shared: str
+    ) -> None:
+        """With shared memory, the runtime would grant 36 GiB."""
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_SHARED": shared}
         done = bench.run("probe", "--limit", limit, **env)
         assert done.returncode == 0
@@ -195,25 +197,25 @@ class TestBound:
         assert (done.returncode, json.loads(done.stdout)["error"]) == (2, "usage")
         assert "1 MiB" in done.stderr
 
-    def test_the_limit_is_given_as_the_reason(self, bench: Bench) -> None:
+    def test_the_limit_is_reported_as_the_reason_for_the_result(self, bench: Bench) -> None:
         done = bench.run("probe", "--limit", "2GiB", ROCENV_STANDIN_MEMORY="16GiB")
         assert "`--limit` allows 2.0 GiB" in done.stdout
         assert "desktop" not in done.stdout
 
-    def test_programs_on_a_card_without_a_display_keep_a_reserve(self, bench: Bench) -> None:
+    def test_some_memory_is_reserved_for_programs_on_a_card_without_a_display(self, bench: Bench) -> None:
         bench.card(16 * GIB, used=6 * GIB)
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_USED="6GiB")
         assert "819 MiB is reserved for the programs that use it" in done.stdout
 
     @pytest.mark.parametrize("limit", ["0", "x", "-1", "0%", "101%", "6 GiB more", "9" * 300, "6XiB", "%"])
-    def test_a_malformed_limit_is_rejected(self, bench: Bench, limit: str) -> None:
+    def test_a_malformed_limit_is_a_usage_error(self, bench: Bench, limit: str) -> None:
         done = bench.run("probe", "--limit", limit)
         assert (done.returncode, "--limit" in done.stderr) == (2, True), done.stderr
         assert not bench.peak_file.exists()
 
     @pytest.mark.parametrize("fail", ["free.large=leak", "free.large=error:1", "memset.large=error:719"])
-    def test_leaks_in_a_broken_runtime_do_not_accumulate(self, bench: Bench, fail: str) -> None:
-        """A new process starts after each failed amount."""
+    def test_leaks_of_a_broken_runtime_do_not_accumulate(self, bench: Bench, fail: str) -> None:
+        """The test starts a new process after each amount that fails."""
         found = bench.json(
             *("--limit", "12GiB"),
             ROCENV_STANDIN_MEMORY="16GiB",
@@ -223,7 +225,7 @@ class TestBound:
         assert found["troubles"]
         assert bench.peak <= 12 * GIB
 
-    def test_a_full_card_is_an_error(self, bench: Bench) -> None:
+    def test_a_full_card_is_reported(self, bench: Bench) -> None:
         bench.card(2 * GIB, used=int(1.7 * GIB), connectors={"DP-1": "connected"})
         done = bench.run("probe", "--json", ROCENV_STANDIN_MEMORY="2GiB")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-room")
@@ -235,31 +237,31 @@ class TestBound:
         first = done.stderr.splitlines()[0]
         assert "then it requests" not in first
         assert "allocates at most 4.0 GiB and frees it again" in first
-        assert "819 MiB is reserved for a display" in done.stdout
-        assert "STAND-IN" in first, "a stand-in must never pass for a GPU"
+        assert "819 MiB stays reserved for a display" in done.stdout
+        assert "STAND-IN" in first, "a fake runtime must never pass for a GPU"
 
-    def test_the_excessive_request_is_announced_before_it_is_made(self, bench: Bench) -> None:
+    def test_the_request_for_too_much_memory_is_announced_before_it_is_made(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_SHARED": "512GiB"}
         done = bench.run("probe", **env)
         asked = bench.json(**env)["too_much"]["asked_bytes"]
         assert f"then it requests {asked / GIB:.1f} GiB" in done.stderr.splitlines()[0]
         assert bench.peak == asked
 
-    def test_a_name_with_line_breaks_stays_on_one_line(self, bench: Bench) -> None:
+    def test_a_gpu_name_with_line_breaks_stays_on_one_line(self, bench: Bench) -> None:
         done = bench.run("probe", ROCENV_STANDIN_NAME="a\nSTAND-IN b", ROCENV_STANDIN_MEMORY="16GiB")
         assert "a STAND-IN b (gfx1100)" in done.stderr.splitlines()[0]
 
-    def test_a_long_test_shows_no_rate(self, bench: Bench) -> None:
+    def test_the_progress_of_a_long_test_shows_no_rate(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
         done = bench.run("probe", **env, ROCENV_STANDIN_FAIL="free.large=leak")
         (closing,) = (line for line in done.stderr.splitlines() if line.startswith("Testing"))
         assert re.fullmatch(r"Testing GPU memory: [0-9.]+ s", closing)
 
 
-class TestWrongFigures:
-    """Wrong figures that hipMemGetInfo is known to report."""
+class TestLies:
+    """Wrong figures that hipMemGetInfo has been known to report."""
 
-    def test_windows_can_report_nearly_all_memory_free(self, bench: Bench) -> None:
+    def test_a_windows_runtime_that_reports_nearly_all_memory_free_is_distrusted(self, bench: Bench) -> None:
         bench.card(24 * GIB, used=18 * GIB)
         found = bench.json(
             ROCENV_STANDIN_MEMORY="24GiB", ROCENV_STANDIN_USED="18GiB", ROCENV_STANDIN_MEMINFO="total"
@@ -269,14 +271,14 @@ class TestWrongFigures:
         assert 6 * GIB - reserve - MIB < found["largest"]["size_bytes"] <= 6 * GIB - reserve
         assert found["troubles"] == []
 
-    def test_free_memory_above_the_total_is_ignored(self, bench: Bench) -> None:
+    def test_free_memory_that_exceeds_the_total_is_ignored(self, bench: Bench) -> None:
         bench.card(16 * GIB, used=GIB)
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="17179869183GiB/512MiB")
         assert found["told"]["free_bytes"] == 15 * GIB
         assert any("inconsistent" in text for text in found["notes"])
         assert bench.peak <= 15 * GIB
 
-    def test_without_plausible_figures_the_bound_is_a_fraction_of_the_total(self, bench: Bench) -> None:
+    def test_the_bound_is_a_fraction_of_the_total_if_no_figure_is_plausible(self, bench: Bench) -> None:
         bench.machine.joinpath("sys").rename(bench.machine / "gone")
         lies = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_MEMINFO": "40GiB/16GiB"}
         found = bench.json(**lies)
@@ -285,13 +287,13 @@ class TestWrongFigures:
         found = bench.json(**lies | {"ROCENV_STANDIN_USED": "8GiB"})
         assert any(text.startswith("Only 8.0 GiB could be allocated") for text in found["explanations"])
 
-    def test_an_underestimated_limit_is_not_exceeded(self, bench: Bench) -> None:
+    def test_an_underestimated_amount_of_free_memory_is_not_exceeded(self, bench: Bench) -> None:
         bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="3GiB/16GiB")
         assert bench.peak <= 3 * GIB
 
 
-class TestExcessiveRequest:
-    def test_a_runtime_can_refuse_and_keep_working(self, bench: Bench) -> None:
+class TestTooMuch:
+    def test_a_runtime_that_refuses_too_much_memory_and_keeps_working_passes(self, bench: Bench) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB")
         assert done.returncode == 0
         assert ": refused with hipErrorOutOfMemory\n" in done.stdout
@@ -305,7 +307,9 @@ class TestExcessiveRequest:
             ("memset.after=wrong", "does not contain what was written"),
         ],
     )
-    def test_a_runtime_that_does_not_survive_is_reported(self, bench: Bench, fail: str, words: str) -> None:
+    def test_a_runtime_that_fails_after_refusing_too_much_memory_is_reported(
+        self, bench: Bench, fail: str, words: str
+    ) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL=fail)
         assert done.returncode == 1
         assert "16.0 GiB, the test's maximum" in done.stdout
@@ -318,7 +322,9 @@ class TestExcessiveRequest:
         assert found["too_much"]["became"] == "refused"
         assert "48.0 GiB free of 16.0 GiB" in found["too_much"]["info"]
 
-    def test_a_hang_ends_at_the_timeout(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_hanging_request_ends_at_the_timeout(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         fail = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_FAIL": "malloc.over=hang"}
         found = bench.probe(monkeypatch, timeout_s=1.0, **fail)
         assert found.largest_bytes == 16 * GIB
@@ -326,7 +332,7 @@ class TestExcessiveRequest:
         assert found.excess.became == "timeout"
         assert found.troubles
 
-    def test_a_runtime_can_grant_more_than_the_gpu_has(self, bench: Bench) -> None:
+    def test_a_runtime_that_grants_more_memory_than_the_gpu_has_is_reported(self, bench: Bench) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_SHARED="512GiB")
         assert done.returncode == 0
         assert "granted, although the GPU has less" in done.stdout
@@ -355,7 +361,7 @@ class TestFailures:
         assert "a single block larger than 4.0 GiB failed: " in found["troubles"][0]
         assert not any("free memory is fragmented" in text for text in found["explanations"])
 
-    def test_a_failure_is_not_reported_as_a_lack_of_memory(self, bench: Bench) -> None:
+    def test_a_runtime_failure_is_not_reported_as_lack_of_memory(self, bench: Bench) -> None:
         env = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
         done = bench.run("probe", **env, ROCENV_STANDIN_FAIL="download.large=wrong1")
         (line,) = (line for line in done.stdout.splitlines() if line.startswith("in one block"))
@@ -363,7 +369,9 @@ class TestFailures:
         assert "is refused" not in line
         assert "broken: a single block larger than 4.0 GiB failed" in done.stdout
 
-    def test_hangs_take_at_most_two_timeouts(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_runtime_that_always_hangs_takes_at_most_two_timeouts(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         fail = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
         start = time.monotonic()
         found = bench.probe(monkeypatch, timeout_s=1.0, **fail, ROCENV_STANDIN_FAIL="memset.large=hang")
@@ -419,7 +427,7 @@ class TestFailures:
 
 
 class TestEnv:
-    def test_the_requested_env_precedes_the_active_env_and_the_only_env(
+    def test_the_test_uses_the_requested_the_active_or_the_only_env(
         self, bench: Bench, tmp_path: Path
     ) -> None:
         home = Home(bench.mini.home)

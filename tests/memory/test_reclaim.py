@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def back(machine: Machine, read_memory: ReadMemory, matrix: Matrix) -> Callable[[], tuple[Reclaimable, ...]]:
-    """Finds the programs on that machine that can release memory."""
+    """A function that finds the programs on that machine that can release memory."""
     card(machine).process(1, "init")
     return lambda: find_reclaimable(read_memory().gpus, matrix.reclaim, windows=False)
 
@@ -59,12 +59,12 @@ def test_comfyui_is_found_by_files_next_to_its_script(machine: Machine, back: Ba
     assert words[-2] == '{"unload_models": true, "free_memory": true}'
 
 
-def test_other_scripts_with_the_same_name_are_ignored(machine: Machine, back: Back) -> None:
+def test_other_scripts_called_main_py_are_ignored(machine: Machine, back: Back) -> None:
     app(machine, "/home/u/other", "main.py")
     machine.process(70, "python3", "python3", "/home/u/other/main.py").client(70, vram=GIB)
     machine.process(71, "python3", "python3", "main.py").client(
         71, vram=GIB
-    )  # the process's working directory is unknown
+    )  # the working directory of the process is unknown
     assert back() == ()
 
 
@@ -93,10 +93,10 @@ def test_a_malformed_port_is_ignored(machine: Machine, back: Back, said: str) ->
     assert back()[0].port == 8188
 
 
-def test_a_full_path_identifies_a_script_on_windows(
+def test_programs_on_windows_are_found_by_their_full_path(
     machine: Machine, matrix: Matrix, read_memory: ReadMemory
 ) -> None:
-    """A process's working directory is unknown on Windows, so only a full path identifies a script."""
+    """The working directory of a process is unknown on Windows, so only a full path identifies a script."""
     card(machine)
     gpu = read_memory().gpus[0]
     holder = Holder(pid=9, name="ollama.exe", vram_bytes=GIB, command=("C:\\x\\ollama.exe", "serve"))

@@ -1,4 +1,4 @@
-"""Settings match the GPU and never combine conflicting options."""
+"""Memory settings for programs, which match the GPU and never combine conflicting options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def states(found: Advice) -> dict[str, str]:
     return {each.row.key: each.state for each in found.settings}
 
 
-def test_popular_programs_have_settings() -> None:
+def test_programs_with_settings_are_listed() -> None:
     asked = {"cycles", "redshift", "octane", "pytorch", "sdnext", "comfyui", "llama.cpp"}
     assert asked <= set(PROGRAMS)
 
@@ -56,25 +56,25 @@ def test_settings_depend_on_the_memory_size(gib: float, arguments: tuple[str, ..
     assert states(found)[chosen] == "taken"
 
 
-def test_sdnext_keeps_its_better_default() -> None:
-    """`--lowvram` selects sequential offload; without it, SD.Next uses balanced offload."""
+def test_sdnext_keeps_its_default_of_balanced_offload() -> None:
+    """`--lowvram` would select sequential offload."""
     assert states(advice("sdnext", 3.98))["lowvram"] == "instead"
     assert "lowvram" not in states(advice("sdnext", 8))
 
 
-def test_only_one_of_several_alternatives_is_used() -> None:
+def test_only_one_of_several_alternative_settings_is_used() -> None:
     assert {key: states(advice("llama.cpp"))[key] for key in ("fit", "layers")} == {
         "fit": "taken",
         "layers": "instead",
     }
 
 
-def test_the_smaller_cache_needs_no_other_setting() -> None:
-    """Quantized cache values require flash attention; llama.cpp does not start without it."""
+def test_the_setting_for_a_smaller_llama_cpp_cache_quantizes_only_keys() -> None:
+    """Quantized values would require flash attention, without which llama.cpp would not start."""
     assert advice("llama.cpp", 8).arguments == ("--cache-type-k", "q8_0")
 
 
-def test_conditions_are_shown_for_an_unknown_gpu() -> None:
+def test_settings_are_shown_with_their_conditions_for_an_unknown_gpu() -> None:
     found = advice("sdnext", None, integrated=None, target="")
     assert found.arguments == ()
     conditions = {each.row.key: each.condition for each in found.settings if each.state == "if"}
@@ -105,7 +105,7 @@ def test_all_names_of_a_variable_get_the_same_value() -> None:
     assert len(set(found.variables.values())) == 1
 
 
-def test_expandable_segments_need_a_newer_torch() -> None:
+def test_expandable_segments_require_a_newer_torch() -> None:
     assert states(advice("pytorch", torch="2.12.0+rocm7.2"))["expandable-segments"] == "instead"
     assert states(advice("pytorch"))["expandable-segments"] == "if"
     assert "expandable-segments" not in states(advice("pytorch", torch="2.9.1"))
@@ -129,7 +129,7 @@ def test_a_conflict_within_the_environment_is_reported() -> None:
     assert any("your environment has" in conflict for conflict in found.conflicts)
 
 
-def test_the_same_value_in_the_environment_is_not_a_conflict() -> None:
+def test_an_equal_value_in_the_environment_is_not_a_conflict() -> None:
     value = advice("pytorch").variables[NAMES[0]]
     found = advice("pytorch", environ={NAMES[1]: value})
     assert found.conflicts == ()
@@ -145,7 +145,7 @@ def test_the_users_setting_takes_precedence(value: str) -> None:
     assert f"is omitted because your environment already sets {NAMES[1]}={value}" in conflict
 
 
-def test_a_disabled_option_is_ignored() -> None:
+def test_an_option_disabled_in_the_environment_is_not_a_conflict() -> None:
     for off in (f"{GROW}:False", f"{GROW}: False", f" {GROW} : False"):
         found = advice("comfyui", environ={NAMES[0]: f"{SPLIT}:128", NAMES[1]: off})
         assert found.unset == ()
@@ -184,7 +184,7 @@ def test_conflicting_options_never_occur_together(
 
 
 class TestData:
-    """rocenv rejects rows that would combine conflicting options."""
+    """Rejected rows, which would combine conflicting options."""
 
     RULE = ("never_together", example("never_together", variables=["A", "B"], words=["split", "grow"]))
 
@@ -192,7 +192,7 @@ class TestData:
         values = {"where": "variable", "variables": ["A"], "value": value, **more}
         return "setting", example("setting", key=key, **values)
 
-    def test_a_conflict_in_one_value_is_rejected(self, tmp_path: Path) -> None:
+    def test_a_conflict_within_one_value_is_rejected(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="conflict in"):
             loaded(tmp_path, self.RULE, self.setting("one", "split:1,grow:1"))
 
@@ -211,7 +211,7 @@ class TestData:
         with pytest.raises(DataError, match="only one applies"):
             loaded(tmp_path, self.RULE, *rows)
 
-    def test_alternatives_are_allowed(self, tmp_path: Path) -> None:
+    def test_conflicting_rows_that_are_alternatives_are_accepted(self, tmp_path: Path) -> None:
         rows = self.setting("one", "split:1", choice="c"), self.setting("two", "grow:1", choice="c")
         assert len(loaded(tmp_path, self.RULE, *rows).setting) == 2
 

@@ -1,4 +1,4 @@
-"""Windows memory budgets, read from real and malformed output."""
+"""Windows memory budgets, from real and malformed output."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def counters(used: int, *people: tuple[int, str, int, str]) -> dict[str, Any]:
 
 @pytest.fixture
 def found(machine: Machine, read_memory: ReadMemory) -> Callable[..., Usage]:
-    """Reads a Windows machine's memory usage from this output."""
+    """A function that reads a Windows machine's memory usage from this output."""
 
     def one(adapters: Any = None, counted: Any = None, hip: dict[int, HipFigure] | None = None) -> Usage:
         machine.windows(controllers=[CARD])
@@ -76,7 +76,7 @@ def only(usage: Usage) -> GpuMemory:
     return gpu
 
 
-def test_other_programs_memory_is_not_free(found: Callable[..., Usage]) -> None:
+def test_memory_used_by_other_programs_is_not_free(found: Callable[..., Usage]) -> None:
     usage = found([dxgi()], counters(20 * GIB, (412, "game.exe", 19 * GIB, '"C:\\A b\\game.exe" -w')))
     gpu = only(usage)
     assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes) == (24 * GIB, 20 * GIB, 4 * GIB)
@@ -87,21 +87,21 @@ def test_other_programs_memory_is_not_free(found: Callable[..., Usage]) -> None:
     ]
 
 
-def test_a_budget_below_free_memory_is_the_limit(found: Callable[..., Usage]) -> None:
+def test_a_budget_below_the_free_memory_is_the_limit(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(budget=12 * GIB)], counters(GIB)))
     assert gpu.free_bytes == 12 * GIB
     assert (gpu.total_bytes, gpu.used_bytes) == (24 * GIB, GIB)
 
 
-def test_a_budget_is_used_without_counters(found: Callable[..., Usage]) -> None:
+def test_a_budget_is_used_if_there_are_no_counters(found: Callable[..., Usage]) -> None:
     usage = found([dxgi()])
     assert (only(usage).used_bytes, only(usage).free_bytes) == (None, 23 * GIB)
     assert usage.hidden is None
     assert any("counters" in note for note in only(usage).notes)
 
 
-def test_free_memory_reported_by_hip_is_not_trusted(found: Callable[..., Usage]) -> None:
-    """On a full card, HIP reported that 24410 of 24560 MiB were free."""
+def test_a_hip_that_reports_nearly_all_memory_free_is_distrusted(found: Callable[..., Usage]) -> None:
+    """On a full card, HIP reported 24410 MiB free of 24560 MiB."""
     hip = {0: HipFigure(free_bytes=24410 << 20, total_bytes=24560 << 20)}
     gpu = only(found([dxgi()], counters(22 * GIB), hip))
     assert gpu.free_bytes == 2 * GIB
@@ -134,7 +134,7 @@ def test_usage_above_the_total_is_ignored(found: Callable[..., Usage]) -> None:
     assert any("inconsistent: 30.0 GiB in use of 24.0 GiB" in note for note in gpu.notes)
 
 
-def test_a_budget_without_usage_does_not_count_as_free_memory(found: Callable[..., Usage]) -> None:
+def test_a_budget_without_usage_does_not_count_as_free(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi(local={"budget": 23 * GIB})]))
     assert (gpu.budget_bytes, gpu.free_bytes) == (23 * GIB, None)
 
@@ -152,8 +152,10 @@ def test_a_malformed_process_id_is_ignored(found: Callable[..., Usage], number: 
     assert [each.name for each in only(found([dxgi()], counted)).holders] == ["a.exe"]
 
 
-def test_the_child_is_found_wherever_rocenv_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is found even in the user site, which an isolated Python ignores."""
+def test_the_code_of_the_child_process_is_found_wherever_rocenv_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even in the user site, which an isolated Python ignores."""
     ran: list[list[str]] = []
     monkeypatch.setattr(windows_budget, "_output", ran.append)
     windows_budget._query_dxgi()
@@ -183,12 +185,14 @@ def test_malformed_output_is_ignored(found: Callable[..., Usage], text: str) -> 
     assert only(usage).total_bytes == 24 * GIB  # from the display driver
 
 
-def test_names_cannot_control_the_terminal(found: Callable[..., Usage]) -> None:
+def test_process_names_on_windows_cannot_control_the_terminal(found: Callable[..., Usage]) -> None:
     gpu = only(found([dxgi()], counters(GIB, (7, "\x1b[2Jx.exe", GIB, ""))))
     assert gpu.holders[0].name.isprintable()
 
 
-def test_a_reclaimable_program_is_found_by_its_process(found: Callable[..., Usage], matrix: Any) -> None:
+def test_a_program_that_can_release_memory_is_found_by_its_process_name(
+    found: Callable[..., Usage], matrix: Any
+) -> None:
     from rocenv.memory.reclaim import find_reclaimable
 
     usage = found([dxgi()], counters(9 * GIB, (7, "ollama.exe", 8 * GIB, "ollama.exe runner")))

@@ -1,4 +1,4 @@
-"""Sets that consist of the fakes in `shims/fakes`, built once with the system compiler."""
+"""Sets made of the fakes in `shims/fakes`, built once with the system compiler."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ for rung, fault in faults:
 
 @dataclass(frozen=True)
 class Set:
-    """A built set: its libraries, in the folder `lib/`, and their names."""
+    """A built set, with its libraries in the folder `lib/`."""
 
     prefix: Path
     libraries: dict[str, str]  # role -> file name
@@ -97,7 +97,7 @@ class Set:
 
 @dataclass(frozen=True)
 class Rig:
-    """A set, and a work folder for running rungs in."""
+    """A set, and a work folder in which rungs run."""
 
     built: Set
     work: Path
@@ -133,9 +133,9 @@ class Rig:
         return {result.rung: result for result in results}
 
     def answers(self, faults: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Run a rung once with each fault, in forks of one process; return each result's status and detail.
+        """Run a rung once per fault, in forks of one process; return the status and detail of each result.
 
-        Use this for faults that a library returns, and `rung` for faults that affect the process.
+        Use this for wrong return values, and `rung` for faults that affect the whole process.
         """
         probe = self.probe()
         task = asdict(probe.task)
@@ -149,7 +149,7 @@ class Rig:
         return [(each["status"], each["detail"]) for each in found]
 
     def hurried(self) -> Rig:
-        """The same rig with a short timeout, to detect a hang quickly."""
+        """Return the same rig with a short timeout, to detect hangs quickly."""
         return replace(self, timeout_s=1.5)
 
 
@@ -176,7 +176,7 @@ def hip5(tmp_path_factory: pytest.TempPathFactory) -> Set:
 
 @pytest.fixture(scope="session")
 def hip6(tmp_path_factory: pytest.TempPathFactory) -> Set:
-    """A set like 6.x: hipRTC is a separate library, and the device properties have the new layout."""
+    """A set like 6.x: hipRTC is a separate library, and device properties have the new layout."""
     prefix = tmp_path_factory.mktemp("hip6")
     lib = prefix / "lib"
     lib.mkdir()
@@ -188,7 +188,7 @@ def hip6(tmp_path_factory: pytest.TempPathFactory) -> Set:
     return Set(prefix, libraries, {"hip": "6.4", "rocblas": "3.1"})
 
 
-# Functions that the fake cuBLAS imports but the other fakes do not define on Linux.
+# Functions that the fake cuBLAS imports but that the other fakes do not define on Linux.
 GLUE = """
 void rocenv_standin_caller(const char *version) { (void)version; }
 int rocsolver_get_version_string_size(void *size) { return size == 0 ? 0 : 1; }
@@ -197,7 +197,7 @@ int rocsolver_get_version_string_size(void *size) { return size == 0 ? 0 : 1; }
 
 @pytest.fixture(scope="session")
 def zluda(tmp_path_factory: pytest.TempPathFactory) -> Set:
-    """A set that resembles a ZLUDA set: CUDA's libraries resolve to HIP's libraries, which are already
+    """A set like one with ZLUDA: the CUDA libraries resolve to the HIP libraries, which are already
     loaded."""
     prefix = tmp_path_factory.mktemp("zluda")
     lib = prefix / "lib"
@@ -222,7 +222,7 @@ def zluda(tmp_path_factory: pytest.TempPathFactory) -> Set:
 
 @pytest.fixture
 def cuda_rig(zluda: Set, tmp_path: Path) -> Rig:
-    """A rig with the ZLUDA set; libraries are found only by path."""
+    """A rig with the ZLUDA set, whose libraries are found only by path."""
     return Rig(zluda, tmp_path)
 
 
@@ -234,7 +234,7 @@ def rig(hip5: Set, tmp_path: Path) -> Rig:
 
 @pytest.fixture(scope="session")
 def code_object(hip5: Set, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The kernel that the fakes compiled."""
+    """A kernel that the fakes compiled."""
     work = tmp_path_factory.mktemp("code")
     result = Rig(hip5, work).rung("compile")
     assert result.status == "passed", result

@@ -1,8 +1,8 @@
-"""`python -m tests.probe.nvidia`: run the ZLUDA rungs on NVIDIA's own CUDA.
+"""Run the ZLUDA rungs on NVIDIA's own CUDA: `python -m tests.probe.nvidia`.
 
-The API is the same, so this checks the prototypes, constants, kernel and bounds on independent hardware. It
-needs only Python, this source tree, and a Linux machine with an NVIDIA GPU, libcuda.so.1 and libcublas.so.
-The exit code is 0 if every rung passed.
+The API is the same, so this checks prototypes, constants, the kernel and error bounds on independent
+hardware. It needs only Python, this source tree, and a Linux machine with an NVIDIA GPU, libcuda.so.1 and
+libcublas.so. The exit code is 0 if every rung passed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RUNGS = ("load", "version", "device", "memory", "gemm", "blas")
 
 
 def _find(name: str) -> str:
-    """Return the path of a library, or "" if it is not in any of the usual folders."""
+    """Return the path of a library, or "" if no usual folder contains it."""
     packages = [*site.getsitepackages(), site.getusersitepackages()]
     folders = [
         *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),

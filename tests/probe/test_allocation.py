@@ -1,4 +1,4 @@
-"""`mem probe`'s child process, run on the fakes: its results, and that it exits with its parent."""
+"""The child process of `mem probe` on the fakes: its results, and its exit together with its parent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def peak(path: Path) -> tuple[int, int, int]:
 
 
 class TestBlocks:
-    def test_all_of_a_cards_memory_is_allocated_checked_and_freed(self, rig: Rig, tmp_path: Path) -> None:
+    def test_all_memory_of_a_card_is_allocated_checked_and_freed(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         with session(rig, ROCENV_STANDIN_PEAK=str(counted)) as child:
             assert child.ask(dict, "try", size=16 * GIB)["outcome"] == "had"
@@ -52,7 +52,7 @@ class TestBlocks:
                 "freed memory can be allocated again"
             )
 
-    def test_a_refusal_includes_the_runtimes_error_name(self, rig: Rig) -> None:
+    def test_a_refused_allocation_is_reported_with_the_runtimes_error_name(self, rig: Rig) -> None:
         with session(rig) as child:
             found = child.ask(dict, "try", size=17 * GIB)
         assert (found["outcome"], found["answer"]) == ("refused", "hipErrorOutOfMemory")
@@ -89,7 +89,7 @@ class TestBlocks:
             child.ask(dict, "try", size=3 * GIB)
         assert caught.value.end == "crashed"
 
-    def test_a_hang_ends_at_the_timeout(self, rig: Rig) -> None:
+    def test_a_hanging_allocation_ends_at_the_timeout(self, rig: Rig) -> None:
         start = time.monotonic()
         env = {"ROCENV_STANDIN_FAIL": "malloc.2=hang"}
         with (
@@ -115,7 +115,7 @@ class TestPieces:
         assert reports[-1] == 14 * GIB
         assert peak(counted)[:2] == (14 * GIB, 0)
 
-    def test_smaller_pieces_fill_the_rest(self, rig: Rig) -> None:
+    def test_smaller_pieces_fill_the_remaining_memory(self, rig: Rig) -> None:
         words: dict[str, Any] = {"bound": 16 * GIB, "piece": 5 * GIB, "least": 256 * MIB, "max_pieces": 100}
         with session(rig, ROCENV_STANDIN_FRAGMENT="8GiB") as child:
             found = child.ask(dict, "fill", **words)
@@ -129,20 +129,22 @@ class TestPieces:
 
 
 class TestTooMuch:
-    def test_the_runtime_works_after_a_refusal(self, rig: Rig) -> None:
+    def test_the_runtime_works_after_a_refused_allocation(self, rig: Rig) -> None:
         with session(rig) as child:
             found = child.ask(dict, "push", size=32 * GIB)
         assert (found["granted"], found["answer"]) == (False, "hipErrorOutOfMemory")
         assert (found["free_bytes"], found["total_bytes"]) == (16 * GIB, 16 * GIB)
         assert found["small"]["outcome"] == "had"
 
-    def test_calls_that_fail_after_a_refusal_are_reported(self, rig: Rig) -> None:
+    def test_calls_that_fail_after_a_refused_allocation_are_reported(self, rig: Rig) -> None:
         with session(rig, ROCENV_STANDIN_FAIL="meminfo.after=error:719,malloc.after=error:2") as child:
             found = child.ask(dict, "push", size=32 * GIB)
         assert found["info_answer"] == "hipErrorLaunchFailure"
         assert found["small"]["outcome"] == "refused"
 
-    def test_memory_beyond_the_card_is_freed_without_being_written(self, rig: Rig, tmp_path: Path) -> None:
+    def test_memory_beyond_the_size_of_the_card_is_freed_without_being_written(
+        self, rig: Rig, tmp_path: Path
+    ) -> None:
         counted = tmp_path / "peak"
         env = {"ROCENV_STANDIN_SHARED": "64GiB", "ROCENV_STANDIN_PEAK": str(counted)}
         with session(rig, **env) as child:
@@ -217,7 +219,7 @@ class TestParent:
             parent.wait()
             parent.stdout.close()
 
-    def test_the_child_exits_when_its_session_closes(self, rig: Rig) -> None:
+    def test_the_child_exits_when_the_session_is_closed(self, rig: Rig) -> None:
         with session(rig) as child:
             assert child._child is not None
             number = child._child.pid

@@ -1,4 +1,4 @@
-"""The parent process handles child processes that misbehave."""
+"""Child processes that misbehave, as seen by their parent."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_child_that_cannot_start_is_reported_as_a_result(rig: Rig) -> None:
 
 
 def test_the_child_uses_this_rocenv_even_in_isolated_mode(rig: Rig, tmp_path: Path) -> None:
-    # This interpreter does not have its own rocenv, as after `pip install --user` or with PYTHONPATH.
+    # This interpreter cannot import rocenv by itself, as after `pip install --user` or with PYTHONPATH.
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=60)
     result = ladder.run_rung(replace(rig.probe(), python=(str(bare / "bin" / "python"),)), "load")
@@ -75,8 +75,8 @@ def test_only_the_end_of_a_long_log_is_kept(rig: Rig) -> None:
     assert (rig.work / "load.log").stat().st_size >= 240000
 
 
-def test_library_output_is_not_mistaken_for_an_answer(rig: Rig) -> None:
-    # Vendor libraries print such lines; they must end up in the log.
+def test_library_output_is_not_mistaken_for_a_result(rig: Rig) -> None:
+    # Vendor libraries print such lines, which belong in the log.
     source = rig.work / "chatty.c"
     source.write_text(
         "#include <stdio.h>\n"

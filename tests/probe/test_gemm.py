@@ -1,4 +1,4 @@
-"""The bound accepts every correct product and no wrong one."""
+"""The error bound, which accepts every correct matrix product and rejects wrong ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def float32(value: float) -> float:
 
 
 def device_product(a: list[float], b: list[float], precision: Precision, order: list[int]) -> list[float]:
-    """Multiply as a device might: round every step to float32, and sum in any order."""
+    """Multiply as a device might: round every step to float32 and sum in any order."""
     result = []
     for i in range(N):
         for j in range(N):
@@ -59,7 +59,7 @@ def test_a_matrix_product_summed_in_any_order_is_accepted(
     at=st.integers(0, N * N - 1),
     by=st.sampled_from([-1.0, -0.125, 0.125, math.nan, math.inf]),
 )
-def test_one_wrong_element_is_found(precision: Precision, seed: int, at: int, by: float) -> None:
+def test_one_wrong_element_of_a_product_is_found(precision: Precision, seed: int, at: int, by: float) -> None:
     a, b = inputs(seed, precision)
     expected = gemm.expected_product(a, b, N, precision)
     got = [element.value for element in expected]
@@ -71,7 +71,7 @@ def test_one_wrong_element_is_found(precision: Precision, seed: int, at: int, by
 @settings(max_examples=25, deadline=None)
 @given(seed=SEEDS)
 def test_tf32_and_bfloat16_products_are_rejected_as_float32(seed: int) -> None:
-    # Some libraries trade precision for speed by default.
+    # Some libraries use these formats by default, because they are faster.
     def truncated(value: float) -> float:
         bits = struct.unpack("<I", struct.pack("<f", value))[0] & ~0x1FFF  # 10 bits of fraction
         cut: float = struct.unpack("<f", struct.pack("<I", bits))[0]
@@ -96,7 +96,7 @@ def test_unwritten_elements_are_distinguished_from_wrong_ones(precision: Precisi
 @pytest.mark.parametrize("precision", PRECISIONS)
 @settings(max_examples=50, deadline=None)
 @given(seed=SEEDS)
-def test_input_is_reproducible_exact_and_never_zero(precision: Precision, seed: int) -> None:
+def test_the_input_matrices_are_reproducible_exact_and_never_zero(precision: Precision, seed: int) -> None:
     values = gemm.random_values(seed, 100, precision)
     assert values == gemm.random_values(seed, 100, precision)
     assert gemm.unpack(gemm.pack(values, precision), precision) == values
@@ -104,7 +104,7 @@ def test_input_is_reproducible_exact_and_never_zero(precision: Precision, seed: 
     assert all(-1 <= value <= 1 for value in values)
 
 
-def test_the_reference_multiplies_row_by_column() -> None:
+def test_the_reference_implementation_multiplies_row_by_column() -> None:
     product = gemm.expected_product([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], 2, "float32")
     assert [element.value for element in product] == [19.0, 22.0, 43.0, 50.0]
     assert product[0].tolerance == pytest.approx(2 * 2.0**-24 * 19, rel=1e-6)

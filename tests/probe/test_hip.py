@@ -1,4 +1,4 @@
-"""The tables of vendor structures and calls are correct; a wrong offset would silently read garbage."""
+"""The tables of vendor structures and calls, in which a wrong offset would read garbage without an error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_field_offsets_match_the_headers(structure: Any, size: int, offsets: dic
 
 
 def test_argument_counts_match_the_prototypes() -> None:
-    # These counts are from the headers. ctypes checks calls against the table, and this test checks the
+    # The counts are from the headers. ctypes checks calls against the table, and this test checks the
     # table.
     counts = {
         "hipModuleLaunchKernel": 11,
@@ -46,7 +46,7 @@ def test_argument_counts_match_the_prototypes() -> None:
 
 def test_every_function_called_by_a_rung_is_in_the_table() -> None:
     folder = Path(hip.__file__).parent
-    # `"hipFree": [` is a row in the table, and `="hipFree"` is a use.
+    # `"hipFree": [` is a row of the table, and `="hipFree"` is a use.
     text = "".join(path.read_text() for path in folder.glob("*.py"))
     called = set(re.findall(r'"((?:hip|hiprtc|rocblas_|cu|cublas)[A-Za-z]\w+)"(?!:)', text))
     called -= {"hiprtc", "cublas", "cuda", "hipGetErrorName", "hiprtcGetErrorString"}
@@ -54,11 +54,11 @@ def test_every_function_called_by_a_rung_is_in_the_table() -> None:
         "rocblas_status_to_string",
         "cuGetErrorName",
         "cublasGetStatusName",
-    }  # these only return the names of statuses
+    }  # only return names of status codes
     assert called == {*hip.PROTOTYPES, *cuda.PROTOTYPES}
 
 
-def test_an_error_includes_call_status_and_name() -> None:
+def test_an_error_contains_the_call_the_status_and_its_name() -> None:
     assert str(CallError("hipInit", 100, "hipErrorNoDevice")) == "hipInit returned 100 hipErrorNoDevice"
     assert str(CallError("hipInit", 5, "")) == "hipInit returned 5"
 
@@ -76,5 +76,5 @@ def test_an_error_includes_call_status_and_name() -> None:
         ("10.3.x", ""),
     ],
 )
-def test_an_override_has_three_decimal_numbers(value: str, target: str) -> None:
+def test_an_override_consists_of_three_decimal_numbers(value: str, target: str) -> None:
     assert overridden_target(value) == target

@@ -1,4 +1,4 @@
-"""The complete ladder on the fakes, and every possible outcome of each rung."""
+"""The complete ladder on the fakes, and every possible result of each rung."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_rung_passes_and_is_marked_as_a_fake(
     assert "__launch_bounds__(256)" in (tmp_path / "sgemm.hip").read_text()
 
 
-# Faults in the fakes that affect the whole process, and the result that the parent reports.
+# Faults of the fakes that affect the whole process, and the result that the parent reports.
 ENDS = [
     ("load.hip=segv", "load", "crashed", "SIGSEGV in dlopen"),
     ("load.rocblas=exit:7", "load", "crashed", "exit code 7"),
@@ -50,7 +50,7 @@ ENDS = [
     ("sync=hang", "kernel", "timeout", "in hipDeviceSynchronize"),
 ]
 
-# Values that the fakes return, the rung that uses them, and what it reports.
+# Values that the fakes return, the rung that uses them, and its result.
 ANSWERS = [
     ("version=wrong", "version", "failed", "hip reports version 4.3.0, expected 5.7"),
     ("blasversion=wrong", "version", "failed", "rocblas reports version 1.0.0, expected 3.1"),
@@ -118,7 +118,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("fault", "rung", "status", "detail"), ENDS)
-def test_how_a_child_ends_determines_the_rungs_result(
+def test_the_way_in_which_a_child_ends_determines_the_result_of_its_rung(
     compiled: Rig, fault: str, rung: str, status: str, detail: str
 ) -> None:
     hurried = compiled.hurried() if "hang" in fault else compiled
@@ -148,7 +148,7 @@ def test_every_wrong_result_is_detected(compiled: Rig) -> None:
         ("sgemm=segv", "blas", set()),
     ],
 )
-def test_only_dependents_of_a_broken_rung_are_skipped(
+def test_only_rungs_that_depend_on_a_failed_rung_are_skipped(
     rig: Rig, fault: str, broken: str, skipped: set[str]
 ) -> None:
     results = rig.walk(ROCENV_STANDIN_FAIL=fault)
@@ -160,7 +160,7 @@ def test_only_dependents_of_a_broken_rung_are_skipped(
         assert re.fullmatch(r"needs (`\w+`(, )?)+", results[rung].detail)
 
 
-def test_a_crash_after_load_is_still_marked_as_a_fake(rig: Rig) -> None:
+def test_a_crash_in_a_fake_library_is_still_marked_as_coming_from_a_fake(rig: Rig) -> None:
     results = rig.walk(ROCENV_STANDIN_FAIL="init=segv")
     assert results["device"].detail == "STAND-IN, not a GPU runtime: crashed: SIGSEGV in hipInit"
     assert results["device"].exit_code == -11
@@ -175,7 +175,7 @@ def test_a_crash_after_load_is_still_marked_as_a_fake(rig: Rig) -> None:
         ({"ROCENV_STANDIN_FAIL": "count=wrong"}, "hipGetDeviceCount found no devices"),
     ],
 )
-def test_a_missing_gpu_is_not_a_fault(rig: Rig, environ: dict[str, str], why: str) -> None:
+def test_a_missing_gpu_is_not_a_failure(rig: Rig, environ: dict[str, str], why: str) -> None:
     results = rig.walk(**environ)
     device = results["device"]
     assert (device.status, device.no_device) == ("skipped", True)
@@ -187,19 +187,19 @@ def test_a_missing_gpu_is_not_a_fault(rig: Rig, environ: dict[str, str], why: st
     assert all(results[rung].status == "passed" for rung in ("load", "version", "compile"))
 
 
-def test_a_fault_outranks_a_missing_gpu(rig: Rig) -> None:
+def test_a_failure_takes_precedence_over_a_missing_gpu(rig: Rig) -> None:
     results = rig.walk(ROCENV_STANDIN_DEVICES="0", ROCENV_STANDIN_FAIL="compile=error:6")
     assert (results["kernel"].detail, results["kernel"].no_device) == ("needs `compile`", False)
     assert results["blas"].no_device
 
 
-def test_the_matching_gpu_need_not_be_the_first(rig: Rig) -> None:
-    # An integrated GPU often comes first.
+def test_the_gpu_with_the_target_does_not_have_to_be_the_first(rig: Rig) -> None:
+    # HIP often lists an integrated GPU first.
     two = {"ROCENV_STANDIN_DEVICES": "2", "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100"}
     assert [result.status for result in rig.walk(**two).values()] == ["passed"] * 9
 
 
-def test_target_features_are_ignored(rig: Rig) -> None:
+def test_features_in_target_names_are_ignored(rig: Rig) -> None:
     result = rig.rung("device", ROCENV_STANDIN_TARGET="gfx1100:sramecc+:xnack-")
     assert result.status == "passed"
 
@@ -235,7 +235,7 @@ def test_a_kernel_from_an_earlier_run_is_not_reused(compiled: Rig) -> None:
     assert not (compiled.work / "sgemm_gfx1100.co").exists()
 
 
-def test_a_missing_library_fails_load(rig: Rig) -> None:
+def test_a_missing_library_fails_the_load_rung(rig: Rig) -> None:
     probe = rig.probe()
     libraries = {**probe.task.libraries, "rocblas": str(rig.work / "librocblas.so.3")}
     result = ladder.run_rung(replace(probe, task=replace(probe.task, libraries=libraries)), "load")
@@ -243,7 +243,7 @@ def test_a_missing_library_fails_load(rig: Rig) -> None:
     assert "librocblas.so.3 cannot be loaded: " in result.detail
 
 
-def test_missing_symbols_fail_load(rig: Rig, hip5: Set) -> None:
+def test_missing_symbols_fail_the_load_rung(rig: Rig, hip5: Set) -> None:
     broken = rig.work / "libbroken.so"
     source = rig.work / "broken.c"
     source.write_text("int absent(void); int rocblas_create_handle(void) { return absent(); }\n")
@@ -255,7 +255,7 @@ def test_missing_symbols_fail_load(rig: Rig, hip5: Set) -> None:
     assert "undefined symbol: absent" in result.detail
 
 
-def test_logs_and_artifacts_are_kept(rig: Rig) -> None:
+def test_logs_and_artifacts_of_rungs_are_kept(rig: Rig) -> None:
     rig.walk(ROCENV_STANDIN_FAIL="compile=error:6")
     names = {path.name for path in rig.work.iterdir()}
     assert names >= {"sgemm.hip", "sgemm_gfx1100.log", "compile.log", "load.log"}
@@ -271,7 +271,7 @@ def test_only_requested_rungs_run(rig: Rig) -> None:
     assert [result.rung for result in results] == seen == ["load", "version"]
 
 
-def test_modified_files_end_the_ladder(rig: Rig) -> None:
+def test_modified_files_skip_all_later_rungs(rig: Rig) -> None:
     broken = RungResult(rung="files", status="failed", elapsed_s=0.0, detail="2 files differ")
     results = ladder.run_ladder(rig.probe(), ladder.RUNGS, files=lambda: broken)
     assert {result.status for result in results[1:]} == {"skipped"}
@@ -291,7 +291,7 @@ def test_the_rungs_depend_on_the_components(rig: Rig) -> None:
 
 
 def test_descendants_of_a_hanging_child_are_killed(rig: Rig) -> None:
-    # A vendor library may have started a process. After the timeout, it and the child must both be gone.
+    # A vendor library may have started a process, which must be gone after the timeout, like the child.
     script = rig.work / "python"
     script.write_text(f"#!/bin/sh\nsleep 300 & echo $! > {rig.work}/pid\nwait\n")
     script.chmod(0o755)

@@ -1,4 +1,4 @@
-"""rocenv detects libraries from outside the prefix, however they were loaded."""
+"""Leaks: libraries loaded from outside the prefix, in whatever way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.probe.conftest import Rig, Set, compile_library
 
 @pytest.fixture
 def opt_rocm(hip5: Set, tmp_path: Path) -> Path:
-    """A second ROCm installation on the machine: the same libraries in a different folder."""
+    """Another ROCm installation on the machine: the same libraries in a different folder."""
     return Path(shutil.copytree(hip5.lib, tmp_path / "opt" / "rocm" / "lib"))
 
 
@@ -37,7 +37,7 @@ def test_a_library_path_to_a_different_rocm_is_a_leak(rig: Rig, opt_rocm: Path, 
 
 
 @pytest.mark.parametrize("function", ["hipInit", "hipMalloc", "rocblas_sgemm"])
-def test_a_preloaded_runtime_function_is_a_leak_in_any_library(rig: Rig, function: str) -> None:
+def test_a_preloaded_library_with_runtime_functions_is_a_leak_under_any_name(rig: Rig, function: str) -> None:
     source = rig.work / "trace.c"
     source.write_text(f"int {function}(void) {{ return 0; }}\n")
     preload = rig.work / "libtrace.so"
@@ -58,7 +58,7 @@ def test_a_library_outside_the_prefix_is_a_leak_unless_it_is_a_system_library(
     assert ladder.run_rung(replace(probe, task=allowed), "load").status == "passed"
 
 
-def test_a_prefix_can_be_reached_through_a_link(rig: Rig, tmp_path: Path) -> None:
+def test_libraries_of_a_prefix_behind_a_link_are_not_leaks(rig: Rig, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(rig.built.prefix)
     linked = replace(rig, built=replace(rig.built, prefix=link))
@@ -78,7 +78,7 @@ MAPS = """\
 """
 
 
-def test_only_code_is_read_from_the_memory_map() -> None:
+def test_only_mappings_of_code_are_read_from_the_memory_map() -> None:
     assert own_process.parse_maps(MAPS) == {
         "/usr/bin/python3.11",
         "/home/me/my envs/demo/lib/libamdhip64.so.5",
@@ -86,7 +86,7 @@ def test_only_code_is_read_from_the_memory_map() -> None:
     }
 
 
-def test_earlier_libraries_are_allowed_unless_the_prefix_has_them() -> None:
+def test_libraries_loaded_before_the_set_are_allowed_unless_the_prefix_contains_them() -> None:
     task = Task(
         target="gfx1100",
         prefix="/e/demo",
@@ -101,7 +101,7 @@ def test_earlier_libraries_are_allowed_unless_the_prefix_has_them() -> None:
     assert own_process.outsiders(before, now, task) == ["/e/demo-2/lib/libnuma.so.1", "/lib/libffi.so.8"]
 
 
-def test_system_folders_must_not_provide_the_prefixs_libraries(tmp_path: Path) -> None:
+def test_libraries_that_the_prefix_contains_must_not_come_from_system_folders(tmp_path: Path) -> None:
     prefix, system, python, other = (str(tmp_path / name) for name in ("sd", "windows", "python", "opt"))
     task = Task(
         target="gfx1100",
@@ -118,12 +118,12 @@ def test_system_folders_must_not_provide_the_prefixs_libraries(tmp_path: Path) -
     fine |= {f"{other}/virus scanner.dll"}  # Windows may load this into any process at any time
     leaks = [f"{other}/rocblas.dll", f"{prefix}-2/nvcuda.dll", f"{system}/amdhip64.dll"]
     assert own_process.outsiders(before, before | fine | set(leaks), task, python) == leaks
-    # A copy is allowed only if the interpreter loaded it when it started.
+    # A copy is allowed only if the interpreter loaded it at startup.
     late = f"{python}/Library/amdhip64.dll"
     assert own_process.outsiders(before, before | {late}, task, python) == [late]
 
 
-def test_without_a_set_libraries_can_be_anywhere() -> None:
+def test_libraries_can_be_anywhere_if_there_is_no_set() -> None:
     task = Task(target="", prefix="/", libraries={}, work_dir="/tmp", expected={}, runtime="cuda")
     assert own_process.outsiders(frozenset(), frozenset({"/usr/lib/libcuda.so.1"}), task) == []
 

@@ -1,4 +1,4 @@
-"""Run our CUDA kernel in a small interpreter for the few PTX instructions that it uses."""
+"""The CUDA kernel, run in a small interpreter for the few PTX instructions that it uses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ CALCULATED: dict[str, Callable[..., float]] = {
 }
 
 
-def test_the_kernel_multiplies_row_by_column() -> None:
+def test_the_cuda_kernel_multiplies_row_by_column() -> None:
     a, b = gemm.random_values(1, N * N, "float32"), gemm.random_values(2, N * N, "float32")
     inputs = {start + 4 * at: value for start, values in ((A, a), (B, b)) for at, value in enumerate(values)}
     expected = gemm.expected_product(a, b, N, "float32")
@@ -84,7 +84,8 @@ def test_the_kernel_multiplies_row_by_column() -> None:
 
 
 def test_the_kernel_text_is_zero_terminated() -> None:
-    # cuModuleLoadData gets a pointer without a length, so the text must end with a zero; ctypes adds it.
+    # cuModuleLoadData gets a pointer without a length, so the text must end with a zero byte, which ctypes
+    # adds.
     assert b"\0" not in cuda.KERNEL
     assert cuda.KERNEL.isascii()
     assert f".entry {gemm.KERNEL}(".encode() in cuda.KERNEL

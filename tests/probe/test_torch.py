@@ -1,4 +1,4 @@
-"""Test the torch rung in separate interpreters, as far as is possible without a GPU."""
+"""The torch rung in separate interpreters, as far as it works without a GPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(venv: Path, torch: str) -> None:
-    """Install this code as the venv's torch; "" removes torch."""
+    """Install this code as the venv's torch, or remove torch if it is ""."""
     module = next(venv.glob("lib/python*/site-packages")) / "torch.py"
     module.unlink(missing_ok=True)
     if torch:
@@ -105,7 +105,7 @@ NO_CUDA = "torch 2.5.1 is not a CUDA build, which ZLUDA needs"
         (CUDA + GPU.format(name="AMD Radeon RX 6750 XT [ZLUDA]"), "failed", "torch 2.5.1: ZeroDivisionError"),
     ],
 )
-def test_a_torch_build_for_zluda_must_run_on_zluda(
+def test_a_torch_build_for_zluda_must_load_zluda(
     rig: Rig, venv: Path, torch: str, status: str, detail: str
 ) -> None:
     result = run(rig, venv, torch, "cuda")
@@ -114,7 +114,7 @@ def test_a_torch_build_for_zluda_must_run_on_zluda(
 
 
 @pytest.mark.parametrize(("devices", "status"), [("1", "failed"), ("0", "skipped")])
-def test_torch_that_does_not_see_an_existing_gpu_fails(
+def test_a_torch_that_does_not_find_the_existing_gpu_fails(
     rig: Rig, venv: Path, devices: str, status: str
 ) -> None:
     install(venv, HEAD + "version = N(hip='6.2')\ncuda = N(is_available=lambda: False)")
@@ -126,7 +126,7 @@ def test_torch_that_does_not_see_an_existing_gpu_fails(
     assert ("but `device` found one" in results[-1].detail) == (status == "failed")
 
 
-def test_torch_runs_even_if_the_sets_own_runtime_fails(rig: Rig, venv: Path) -> None:
+def test_the_torch_rung_runs_even_if_the_sets_own_runtime_fails(rig: Rig, venv: Path) -> None:
     install(venv, "")
     probe = replace(
         rig.probe(ROCENV_STANDIN_FAIL="load.hip=segv"), torch_python=(str(venv / "bin" / "python"),)

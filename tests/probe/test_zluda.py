@@ -1,4 +1,4 @@
-"""A ZLUDA set's ladder on the fake CUDA, and what failing rungs report."""
+"""The ladder of a ZLUDA set on the fake CUDA, and the results of failing rungs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_rung_passes_through_nvcuda_and_cublas(cuda_rig: Rig) -> None:
     assert [precision for precision, _ in rates] == ["float32", "float16"]
 
 
-# Faults in the fakes that affect the whole process, and the result that the parent reports.
+# Faults of the fakes that affect the whole process, and the result that the parent reports.
 ENDS = [
     ("load.nvcuda=segv", "load", "crashed", "SIGSEGV in dlopen"),
     ("load.cublas=abort", "load", "crashed", "libcublas.so.11"),
@@ -44,7 +44,7 @@ ENDS = [
     ("cuinit=hang", "device", "timeout", "in cuInit"),
 ]
 
-# Values that the fakes return, the rung that uses them, and what it reports.
+# Values that the fakes return, the rung that uses them, and its result.
 ANSWERS = [
     ("cuversion=wrong", "version", "failed", "nvcuda reports version 9.0, expected 12.2"),
     ("version=wrong", "version", "failed", "hip reports version 4.3.0, expected 5.7"),
@@ -68,7 +68,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("fault", "rung", "status", "detail"), ENDS)
-def test_how_a_child_ends_determines_the_rungs_result(
+def test_the_way_in_which_a_child_ends_determines_the_result_of_its_rung(
     cuda_rig: Rig, fault: str, rung: str, status: str, detail: str
 ) -> None:
     hurried = cuda_rig.hurried() if "hang" in fault else cuda_rig
@@ -94,7 +94,7 @@ def test_a_missing_hip_gpu_is_reported_as_no_gpu(cuda_rig: Rig) -> None:
 
 @pytest.mark.parametrize(("visible", "number"), [("", "1"), ("3,5", "5")])
 def test_a_wrong_first_gpu_is_reported_with_a_remedy(cuda_rig: Rig, visible: str, number: str) -> None:
-    # Torch uses the first GPU, even if the right one comes later.
+    # Torch uses the first GPU even if the right one is listed later.
     two = {"ROCENV_STANDIN_DEVICES": "2", "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100"}
     result = cuda_rig.rung("device", **two, HIP_VISIBLE_DEVICES=visible)
     assert result.status == "failed"
@@ -118,8 +118,8 @@ def test_the_target_is_not_compared_with_nvidias_own_libraries(cuda_rig: Rig) ->
     assert "target not compared" in result.detail
 
 
-def test_the_nvidia_script_needs_only_python(zluda: Set) -> None:
-    # Start the script as on an NVIDIA machine, without rocenv and its dependencies.
+def test_the_script_for_nvidia_machines_needs_only_python(zluda: Set) -> None:
+    # Start the script as on an NVIDIA machine, without rocenv or its dependencies.
     lib = zluda.lib
     arguments = ["--cuda", str(lib / "libnvcuda.so"), "--cublas", str(lib / "libcublas.so.11")]
     command = [sys.executable, "-S", "-m", "tests.probe.nvidia", *arguments]
@@ -133,7 +133,7 @@ def test_the_nvidia_script_needs_only_python(zluda: Set) -> None:
 
 
 def test_a_runtime_loaded_from_elsewhere_is_a_leak(cuda_rig: Rig) -> None:
-    # This happens to the display driver's amdhip64.dll if the set's own copy was not loaded first.
+    # The display driver's amdhip64.dll is loaded if the set's own copy was not loaded first.
     foreign = shutil.copy(cuda_rig.built.lib / "libamdhip64.so.5", cuda_rig.work)
     probe = cuda_rig.probe()
     preload = (str(foreign), *probe.task.preload[1:])
@@ -142,8 +142,10 @@ def test_a_runtime_loaded_from_elsewhere_is_a_leak(cuda_rig: Rig) -> None:
     assert f"from outside the env: {foreign}" in result.detail
 
 
-def test_a_zluda_set_has_no_compile_rung_and_torch_needs_load(cuda_rig: Rig) -> None:
+def test_a_zluda_set_has_no_compile_rung_and_its_torch_rung_requires_load(cuda_rig: Rig) -> None:
     probe = replace(cuda_rig.probe(ROCENV_STANDIN_FAIL="load.nvcuda=segv"), torch_python=("python",))
     assert probe.rungs == (*RUNGS, "torch")
-    results = ladder.run_ladder(probe, ("load", "torch"), files=lambda: pytest.fail("not asked for"))
+    results = ladder.run_ladder(
+        probe, ("load", "torch"), files=lambda: pytest.fail("this function must not be called")
+    )
     assert [(each.status, each.detail) for each in results[1:]] == [("skipped", "needs `load`")]

@@ -1,4 +1,4 @@
-"""Parse a suggested command line as the program does."""
+"""Parsing of suggested command lines, as the program does it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Small random matrices and requests for hypothesis.
 
-Tables have only a few rows. Their versions and targets come from small pools, so that components are often
+Tables have only a few rows, with versions and targets from small pools, so that components are often
 compatible.
 """
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 Make = Callable[[random.Random], T]  # generates a random value
 
 TARGETS = ("gfx1030", "gfx1031", "gfx1100")
-OTHER_TARGET = "gfx906"  # a target that has a row but is never requested
+OTHER_TARGET = "gfx906"  # has a row but is never requested
 UNKNOWN_TARGET = "gfx9999"
 SERIES = ("5.7", "6.2", "7.1")
 ROCM = ("5.7.1", "6.2", "6.2.4", "6.4.2", "7.1.1")
@@ -68,7 +68,7 @@ LAYOUT = Layout(root="opt", library_dirs=("lib",), libraries={})
 
 
 def strategy(make: Make[T]) -> st.SearchStrategy[T]:
-    """Return a hypothesis strategy that draws only a seed: fast, and evenly distributed."""
+    """Return a hypothesis strategy that draws only a seed, which is fast and evenly distributed."""
     return st.integers(0, 1 << 32).map(lambda seed: make(random.Random(seed)))
 
 
@@ -128,12 +128,12 @@ rocm = build(
 
 
 def _mixed(row: RocmSet) -> RocmSet:
-    """A distribution mixes releases, so its version is a series."""
+    """Give a distribution's row a series as its version, because distributions mix releases."""
     return row if row.channel == "amd" else structs.replace(row, version=series(row.version))
 
 
 def _nightly(row: RocmWheels) -> RocmWheels:
-    """Nightly builds are also rolling."""
+    """Make rows for nightly builds rolling, which they are in the real data."""
     if row.channel == "therock":
         return row
     return structs.replace(row, floating=True, version=series(row.version))
@@ -321,7 +321,7 @@ system_kernel = build(
 
 
 def support(dice: random.Random) -> tuple[Support, ...]:
-    """There is one level per target and release, as the data checks require; duplicates are possible."""
+    """Draw one level per target and release, as the data checks require; duplicates are possible."""
     found = []
     platforms: tuple[Platform, ...] = ("linux", "windows")
     for platform, release, target in itertools.product(platforms, SERIES, TARGETS):
@@ -342,7 +342,7 @@ def support(dice: random.Random) -> tuple[Support, ...]:
 
 
 def _condition(row: Verdict) -> tuple[object, ...]:
-    """Fields that make two rows different: all but source and status."""
+    """Return the fields that make two rows different: all except source and status."""
     return structs.astuple(
         structs.replace(
             row,

@@ -1,6 +1,6 @@
-"""A brute-force model of `resolve`: tries every combination of components and checks every rule.
+"""A brute-force model of `resolve` that tries every combination of components and checks every rule.
 
-It implements the order and rules that `rocenv.resolve` documents, without using its code. It is slow but easy
+It implements the documented order and rules of `rocenv.resolve` without using its code. It is slow but easy
 to read.
 """
 
@@ -32,7 +32,7 @@ SERVES = ("official", "deprecated", "libraries")
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """One combination."""
+    """One combination of components."""
 
     rocm: RocmSet | HipSdk | RocmWheels
     override: Override | None = None
@@ -43,7 +43,7 @@ class Parts:
 
     @property
     def root(self) -> tuple[object, ...]:
-        """Only the best set for each root is shown."""
+        """The key for which only the best set is shown."""
         return (self.rocm, self.override)
 
 
@@ -59,7 +59,7 @@ class World:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """All targets that the set must support."""
+        """The targets that the set must support."""
         return self.request.targets
 
     @property
@@ -68,7 +68,7 @@ class World:
 
 
 def best_sets(request: Request, matrix: Matrix, machine: Machine) -> list[Parts]:
-    """Return the best set for each root, in order; empty if nothing works."""
+    """Return the best set for each root, in order, or an empty list if nothing works."""
     world = World(request=request, matrix=matrix, machine=machine)
     enumerate_all, fits, rank = KINDS[request.platform, bool(request.zluda)]
     fitting = sorted(
@@ -93,7 +93,7 @@ def parts_of(candidate: Candidate) -> Parts:
     )
 
 
-# ---------------------------------------------------------------- words
+# ---------------------------------------------------------------- versions and conditions
 
 
 def series(version: str) -> str:
@@ -106,7 +106,7 @@ def in_range(text: str, version: str) -> bool:
 
 
 def is_requested(spec: str, version: str, *, floating: bool = False, local: str = "") -> bool:
-    """Whether the user requested a version; a rolling version matches if any of its releases could."""
+    """Whether the user requested a version; a rolling version matches if any release in it could match."""
     if spec in ("", "*"):
         return True
     if re.fullmatch(r"[0-9.]+(\.\*)?", spec):
@@ -123,7 +123,7 @@ def is_requested(spec: str, version: str, *, floating: bool = False, local: str 
 
 
 def release_is_requested(spec: str, row: RocmSet | RocmWheels) -> bool:
-    """Whether the user requested a row's release; a mixed set requires a request for the series."""
+    """Whether the user requested a row's release; a mixed set matches only a request for its series."""
     if isinstance(row, RocmWheels) or row.version.count(".") > 1:
         return is_requested(spec, row.version, floating=getattr(row, "floating", False))
     return all(is_requested(spec, f"{row.version}.{patch}") for patch in range(100))
@@ -137,7 +137,7 @@ def is_build_of(version: str, series_of_row: str) -> bool:
 
 @dataclass(frozen=True)
 class newest:  # noqa: N801 - reads as the function that it is
-    """Sort the newest version first."""
+    """A sort key that puts the newest version first."""
 
     version: str
 
@@ -158,7 +158,7 @@ def known_bad(parts: Parts, world: World) -> bool:
 
 
 def applies(row: Verdict, parts: Parts, world: World) -> bool:
-    """Whether a row marks a set as broken, which requires all of its conditions to match."""
+    """Whether a row marks a set as broken, which it does if all of its conditions match."""
     if row.verdict != "broken" or row.only_if or row.platform != world.request.platform:
         return False
     if row.targets and not any(each in row.targets for each in world.targets):
@@ -207,23 +207,23 @@ def linux_fits(parts: Parts, world: World) -> bool:
 
 
 def own_wheels(world: World) -> list[RocmWheels]:
-    """ROCm as wheels."""
+    """Return the rows for ROCm wheels on the requested platform."""
     return [row for row in world.matrix.rocm_wheels if row.platform == world.request.platform]
 
 
 def runs_here(row: RocmWheels, world: World) -> bool:
-    """Whether Python, driver and C library support ROCm wheels."""
+    """Whether the Python, driver and C library support a release of ROCm wheels."""
     glibc = world.machine.glibc
     return (
         python_is_requested(world, row)
-        and (row.packages != () or world.request.torch != "")  # otherwise PyTorch's wheel bundles it
+        and (row.packages != () or world.request.torch != "")  # otherwise PyTorch's wheel bundles ROCm
         and not (row.driver and world.driver and not in_range(row.driver, world.driver))
         and (row.loader != "" or not (row.glibc and glibc and Version(glibc) < Version(row.glibc)))
     )
 
 
 def by_name_only(row: RocmSet | RocmWheels, world: World) -> bool:
-    """Whether the set is opt-in."""
+    """Whether the set is used only if the user requests it."""
     return world.matrix.channels[row.channel].only_named
 
 
@@ -243,7 +243,7 @@ def way_fits(parts: Parts, row: RocmSet | RocmWheels, world: World) -> bool:
 
 
 def kernels_of(row: RocmSet | RocmWheels) -> tuple[set[str], set[str]]:
-    """The targets that the libraries support, and those that the compiler supports."""
+    """Return the targets that the libraries support, and those that the compiler supports."""
     if isinstance(row, RocmWheels):
         return set(row.targets), set(row.targets)
     return set(row.blas), set(row.compiles)
@@ -253,7 +253,7 @@ def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
     glibc, row = world.machine.glibc, parts.rocm
     served = (parts.override.runs_as,) if parts.override else world.targets
     if isinstance(row, RocmWheels):
-        # PyTorch uses the release's own libraries, so even the patch release must match.
+        # PyTorch uses the libraries of the release, so even the patch release must match.
         goes = (torch.channel, torch.rocm) == (row.channel, row.version)
     else:
         goes = not torch.channel and series(torch.rocm) == series(row.version)
@@ -267,7 +267,7 @@ def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
 
 
 def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
-    """Releases before candidates; for ROCm's own wheels, builds on AMD's lists first; then the newest."""
+    """A sort key: releases before candidates, for ROCm wheels builds on AMD's lists, then newest first."""
     if torch is None:
         return ()
     sure = SURE[torch.status] if torch.channel else 0
@@ -275,7 +275,7 @@ def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
 
 
 def promised(row: RocmSet | RocmWheels, targets: tuple[str, ...]) -> int:
-    """0 if AMD supports all targets, 1 if the wheels are release-ready for the others, else 2."""
+    """Return 0 if AMD supports all targets, 1 if the wheels are release-ready for the others, or 2."""
     if set(targets) <= set(row.official):
         return 0
     ready = set(row.ready) if isinstance(row, RocmWheels) else set()
@@ -318,7 +318,7 @@ def linux_rank(parts: Parts, world: World) -> tuple[object, ...]:
 
 
 def tested_with_driver(release: str, world: World) -> bool:
-    """Whether a release is compatible with the kernel driver, as far as is known; drivers are series."""
+    """Whether a release works with the kernel driver, or nothing is known; driver versions are series."""
     pairs = world.matrix.driver_pair
     driver = world.driver
     heard = any(driver in row.drivers or release in row.rocm for row in pairs)
@@ -328,7 +328,7 @@ def tested_with_driver(release: str, world: World) -> bool:
 
 
 def tested_on_kernel(release: str, world: World) -> bool:
-    """Whether a release was tested on this or an older kernel; unknown for kernels with backports."""
+    """Whether a release was tested on this kernel or an older one; unknown for kernels with backports."""
     rows = [row for row in world.matrix.system_kernel if row.rocm == release and not row.backports]
     kernels = [Version(kernel) for row in rows for kernel in row.kernels]
     own = world.machine.kernel.partition("-")[0]
@@ -372,7 +372,7 @@ def zluda_fits(parts: Parts, world: World) -> bool:
 
 
 def promise(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> Support | None:
-    """AMD's support for a target in an SDK."""
+    """Return AMD's support level for a target in an SDK."""
     found = [
         row
         for row in world.matrix.support
@@ -393,7 +393,7 @@ def pack_fits(parts: Parts, world: World) -> bool:
 
 
 def packs_for(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[Pack]:
-    """The packs that add kernels for the target to an SDK."""
+    """Return the packs that add kernels for the target to an SDK."""
     return [
         row
         for row in world.matrix.pack
@@ -405,7 +405,7 @@ def packs_for(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[Pack]:
 
 
 def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet]:
-    """Sets with a requested build that app developers recommend for the target and an SDK."""
+    """Return sets with a requested build that app developers recommend for the target and an SDK."""
     return [
         row
         for row in world.matrix.good_set
@@ -505,7 +505,7 @@ def windows_fits(parts: Parts, world: World) -> bool:
 
 
 def alone(request: Request) -> list[Request]:
-    """One request per target."""
+    """Split a request into one per target."""
     return [structs.replace(request, target=target, more_targets=()) for target in request.targets]
 
 

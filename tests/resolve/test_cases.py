@@ -13,8 +13,8 @@
 
     [expect]                 # for the best set; unspecified fields can have any value
     rocm, channel, project, zluda, asset, torch, runs_as = "…"
-    pack = "gfx1031"         # part of the file name, or of a target of the pack; "" = there must be none
-    override = "10.3.0"      # "" = there must be none
+    pack = "gfx1031"         # part of the file name, or of a target of the pack; "" if there must be none
+    override = "10.3.0"      # "" if there must be none
     notes = ["part of a note that must be shown"]
     absent_notes = ["part of a note that must not be shown"]
 
@@ -102,7 +102,7 @@ def test_there_are_at_least_75_cases() -> None:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_case(path: Path) -> None:
+def test_each_case_resolves_as_expected(path: Path) -> None:
     case = read(path)
     assert case.why
     assert case.source

@@ -1,4 +1,4 @@
-"""Filter, sort and explain combinations: random abstract ones, and those from real sets."""
+"""Filtering, sorting and explaining combinations: random abstract ones, and those of real sets."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_the_best_working_combination_is_found_for_each_root(found: list[Combina
 
 @quick
 @given(found=combinations)
-def test_closest_combinations(found: list[Combination]) -> None:
-    """Keep the minimal sets of violations, with the best combination for each."""
+def test_the_closest_combination_is_kept_for_each_minimal_set_of_violations(found: list[Combination]) -> None:
+    """Of the combinations with the same violations, the best one is kept."""
     every = {each.broken for each in found}
     near = closest(found)
     assert set(near) == {each for each in every if not any(other < each for other in every)}
@@ -71,7 +71,7 @@ def test_closest_combinations(found: list[Combination]) -> None:
 
 
 def check_explanation(found: list[Combination]) -> None:
-    """Every combination violates a line; after removing any line, this is no longer true."""
+    """Assert that every combination violates a line, and that no line can be removed."""
     if not found or not all(each.broken for each in found):
         return
     event("impossible")
@@ -100,8 +100,8 @@ KINDS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(data=st.data())
-def test_explanations_of_sets_are_minimal(kind: str, data: st.DataObject) -> None:
-    """The lines that users see are minimal for combinations from matrices too."""
+def test_explanations_of_impossible_sets_are_minimal(kind: str, data: st.DataObject) -> None:
+    """The lines that users see, for combinations from random matrices."""
     request: Request = data.draw(KINDS[kind])
     case = Case(request=request, matrix=data.draw(matrices.matrices))
     check_explanation(list(kind_of(request).combinations(case)))
@@ -112,14 +112,14 @@ def lines(*found: set[str]) -> list[str]:
 
 
 def test_explanations_prefer_requirements_to_facts() -> None:
-    """Users can change their requirements."""
+    """Users can change requirements but not facts."""
     assert lines({"a fact", "rocm"}) == ["rocm"]
     assert lines({"a fact", "channel", "driver"}) == ["driver"]
     assert lines({"rocm", UNKNOWN_TARGET}) == [UNKNOWN_TARGET]
     assert lines({"a fact"}, {"rocm"}, {"torch", "a fact"}) == ["a fact", "rocm"]
 
 
-# ---------------------------------------------------------------- what somebody could mean
+# ---------------------------------------------------------------- mismatched options
 
 
 def option(name: str, *broken: str) -> Option:
@@ -130,7 +130,7 @@ def meant(options: list[Option], fitting: list[Option]) -> dict[str, Constraints
     return {each.row: broken for each, broken in choices(options, fitting, "misfit")}
 
 
-def test_options_for_other_releases_are_dropped_if_one_for_this_release_works() -> None:
+def test_options_for_other_releases_are_dropped_if_an_option_for_this_release_works() -> None:
     mine, other = option("mine"), option("other")
     assert meant([mine, other], [mine]) == {"mine": frozenset()}
 

@@ -1,7 +1,7 @@
-"""`create` can install every plan from the cases: its sources list all files.
+"""Every plan in the test cases is installable: its sources list every file that it needs.
 
-The archives and indices run on loopback and serve everything in the data rows as empty files. Plans for
-Windows or for a missing Python are listed with the corresponding uv options.
+The archives and indexes run on loopback and serve everything in the data rows as empty files. Plans for
+Windows or for a missing Python are listed by passing the corresponding options to uv.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
     """A home whose mirrors serve everything in the shipped rows."""
     root = tmp_path_factory.mktemp("creatable")
     shipped = load()
-    # Replace AMD's key, which tests cannot sign with; the distributions' keyrings are files on the fake
+    # Replace AMD's key, which tests cannot sign with. The keyrings of distributions are files on the fake
     # machine.
     amd = structs.replace(shipped.repos["amd"], fingerprints=(archive_key().fingerprint,))
     shipped = replace(shipped, repo=tuple(amd if row.name == "amd" else row for row in shipped.repo))
@@ -102,7 +102,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
 
 
 def write_machine(root: Path) -> None:
-    """A Debian machine that trusts the archives' key."""
+    """Create a Debian machine that trusts the archives' key."""
     (root / KEYRING).parent.mkdir(parents=True)
     (root / KEYRING).write_bytes(archive_key().keyring)
     (root / "etc").mkdir()
@@ -110,7 +110,7 @@ def write_machine(root: Path) -> None:
 
 
 def write_archives(www: Path, matrix: Matrix) -> None:
-    """Publish the packages in the rows, at their channels' URLs."""
+    """Publish the packages in the rows at the URLs of their channels."""
     suites: dict[tuple[str, str], Repo] = {}
     for row in matrix.rocm:
         repo = matrix.repos[matrix.channels[row.channel].repos[0]]
@@ -129,7 +129,7 @@ def write_archives(www: Path, matrix: Matrix) -> None:
 
 
 def pytorch_wheels(matrix: Matrix) -> dict[str, list[Wheel]]:
-    """The wheels on pytorch.org, by index; the index's URL contains the build."""
+    """Return the wheels on pytorch.org by index; the URL of an index contains the build."""
     found: dict[str, list[Wheel]] = {}
     for row in matrix.torch:
         if not row.channel:
@@ -152,12 +152,12 @@ def pinned_numpys(matrix: Matrix) -> set[str]:
     return {row.companions["numpy"] for row in matrix.torch if "numpy" in row.companions}
 
 
-# ---------------------------------------------------------------- another platform, another Python
+# ---------------------------------------------------------------- other platforms and Python versions
 
 
 @contextlib.contextmanager
 def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[None]:
-    """List files as if this machine had a different platform and every Python; `answers` caches uv's."""
+    """List files as on another platform that has every Python; `answers` caches uv's output."""
     run = Uv.run
     asked = ""
 
@@ -188,14 +188,14 @@ def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[N
 
 
 def what_is_missing(plan: Lock, best: Candidate) -> str:
-    """Describe files that `create` would not find; "" = only files that the user must provide."""
+    """Describe files that `create` would not find, except those that the user must provide."""
     try:
         require_installable(plan)
     except RocenvError as error:
         if not pack_is_named(error, best.row(Pack)):
             return error.message
     for each in plan.artifacts:
-        # A missing hash comes from the first download, so the URL must use https.
+        # If the hash is missing, the first download determines it, so the URL must use HTTPS.
         if not each.sha256 and not each.url.startswith("https://"):
             return f"{each.name} has neither a hash nor a trusted URL: {each.url}"
     sdk = best.row(HipSdk)
@@ -216,7 +216,7 @@ def installer_is_named(plan: Lock, sdk: HipSdk) -> bool:
 
 
 def listed(best: Candidate, case: Situation, context: Context, answers: dict[tuple[str, ...], Any]) -> str:
-    """Plan only the best set for a case, with all files."""
+    """Plan the best set for a case, with all of its files."""
     with listing_on(case.request.platform, answers), pytest.MonkeyPatch.context() as patch:
         patch.setattr(rocenv.plan, "resolve", lambda *_: iter([best]))
         try:
@@ -226,7 +226,7 @@ def listed(best: Candidate, case: Situation, context: Context, answers: dict[tup
 
 
 def situations(matrix: Matrix) -> Iterator[tuple[str, Situation]]:
-    """The cases that resolve, and each wheel release with each matching PyTorch release."""
+    """Return the cases that resolve, and each wheel release with each matching PyTorch release."""
     for path in CASES:
         case = read(path)
         if case.expect is not None:
@@ -262,7 +262,7 @@ def test_every_plan_that_resolves_can_be_created(context: Context) -> None:
 
 
 def test_a_user_row_can_add_a_pack(context: Context, tmp_path: Path) -> None:
-    """Users do not have to wait for a new rocenv release."""
+    """So that users do not have to wait for a new rocenv release."""
     case = read(next(path for path in CASES if path.stem == "gfx1011-windows-rocm64"))
     with pytest.raises(ResolutionImpossible):
         resolve(case.request, context.matrix)

@@ -1,4 +1,4 @@
-"""Known problems with existing sets, and commands that create better ones."""
+"""Known problems of existing sets, and commands that create better ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lock_of(parts, target: str = "gfx1031") -> Lock:  # type: ignore[no-untyped-
 
 
 class TestKnownBroken:
-    def test_incident_3414_comes_first(self) -> None:
+    def test_incident_3414_is_the_first_known_problem_of_its_set(self) -> None:
         found = known_broken(lock_of(INCIDENT), MATRIX)
         assert found[0].code == "sdnext-3414"
 
@@ -38,14 +38,14 @@ class TestKnownBroken:
         ],
         ids=["build", "archive", "sdk", "target", "no-zluda"],
     )
-    def test_a_verdict_needs_all_its_conditions(self, parts, target: str) -> None:  # type: ignore[no-untyped-def]
+    def test_a_verdict_applies_only_if_all_its_conditions_match(self, parts, target: str) -> None:  # type: ignore[no-untyped-def]
         assert "sdnext-3414" not in {row.code for row in known_broken(lock_of(parts, target), MATRIX)}
 
-    def test_a_different_project_with_the_same_version_is_a_different_build(self) -> None:
+    def test_builds_of_different_projects_with_the_same_version_are_distinguished(self) -> None:
         parts = (INCIDENT[0], replace(INCIDENT[1], channel="vosen"), INCIDENT[2])
         assert "sdnext-3414" not in {row.code for row in known_broken(lock_of(parts), MATRIX)}
 
-    def test_driver_verdicts_need_a_known_driver(self) -> None:
+    def test_verdicts_about_drivers_apply_only_if_the_driver_is_known(self) -> None:
         parts = (*zluda_parts("6.2.4", "3.9.4"), component("libraries", "6.2.4", "x"))
         lock = lock_of(parts, "gfx1100")
         assert not any(row.driver for row in known_broken(lock, MATRIX))
@@ -62,7 +62,7 @@ class TestKnownBroken:
             ("10.0.0", "2.13.0+rocm10.0.0", "gfx1201", False),
         ],
     )
-    def test_a_problem_with_one_build_does_not_affect_others(
+    def test_a_problem_with_one_zluda_build_does_not_affect_others(
         self, rocm: str, torch: str, target: str, known: bool
     ) -> None:
         parts = (component("rocm", rocm, "therock"), component("torch", torch, "therock"))
@@ -77,13 +77,13 @@ class TestKnownBroken:
 
     @pytest.mark.slow
     def test_search_results_are_never_known_broken(self) -> None:
-        """This is the reverse check: it covers the best sets for each target."""
+        """Checked for the best sets for each target."""
         for target in MATRIX.targets:
             for driver in ("", "25.4.1", "25.9.1"):
                 request = Request(platform="windows", target=target, zluda="*", torch="*", driver=driver)
                 try:
                     best = next(resolve(request, MATRIX))
-                except ResolutionImpossible:  # there is none for this target
+                except ResolutionImpossible:  # there is no set for this target
                     continue
                 zluda, torch = best.part("zluda"), best.part("torch")
                 assert zluda
@@ -110,17 +110,17 @@ class TestSuggestEnv:
         ],
         ids=["incident-3414", "driver", "plain-archive", "hip-7"],
     )
-    def test_nearest_set(self, parts, target: str, driver: str, command: str) -> None:  # type: ignore[no-untyped-def]
+    def test_the_nearest_set_is_suggested(self, parts, target: str, driver: str, command: str) -> None:  # type: ignore[no-untyped-def]
         machine = Machine(platform="windows", driver=driver)
         told = suggest_env(lock_of(parts, target), MATRIX, machine, name="sd2")
         assert told.startswith("rocenv create sd2 ")
         assert command in told
 
-    def test_on_another_platform_the_suggestion_includes_the_platform(self) -> None:
+    def test_a_suggestion_for_another_platform_includes_the_platform(self) -> None:
         told = suggest_env(lock_of(INCIDENT), MATRIX, Machine(platform="linux"), name="sd2")
         assert told == "rocenv create sd2 --platform windows --rocm 5.7 --zluda --target gfx1031"
 
-    def test_the_suggestion_omits_torch_if_the_set_does(self) -> None:
+    def test_the_suggestion_omits_torch_if_the_set_has_no_torch(self) -> None:
         told = suggest_env(lock_of(INCIDENT[:2]), MATRIX, name="sd2")
         assert told == "rocenv create sd2 --rocm 5.7 --zluda --no-torch --target gfx1031"
 
@@ -141,11 +141,11 @@ class TestSuggestEnv:
         assert "sdnext-3414" not in {row.code for row in known_broken(lock, MATRIX)} or number == 2
         assert suggest_env(lock, MATRIX, name="sd2").startswith("rocenv create sd2 ")
 
-    def test_no_suggestion_without_an_alternative(self) -> None:
+    def test_nothing_is_suggested_if_there_is_no_alternative(self) -> None:
         assert suggest_env(lock_of(INCIDENT, "gfx9999"), MATRIX, name="sd2") == ""
 
     @pytest.mark.parametrize("target", sorted(MATRIX.targets))
-    def test_there_is_a_suggestion_if_a_set_exists(self, target: str) -> None:
+    def test_a_command_is_suggested_whenever_a_working_set_exists(self, target: str) -> None:
         request = Request(platform="windows", target=target, zluda="*", torch="*")
         try:
             next(resolve(request, MATRIX))

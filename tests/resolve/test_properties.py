@@ -1,4 +1,4 @@
-"""On random matrices, the resolver agrees with a brute-force search and explains impossible requests."""
+"""The resolver on random matrices, compared with a brute-force search, and its explanations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Impossible:
 
 
 OTHER = matrices.OTHER_TARGET
-# Table, generator for a row, and generator for a row about a different target.
+# Table, row generator, and fields that make it a row about a different target.
 OTHERS: list[tuple[str, matrices.Make[Any], dict[str, Any]]] = [
     ("rocm", matrices.rocm, {"compiles": (OTHER,), "blas": (OTHER,), "official": (OTHER,), "version": "9.9"}),
     (
@@ -62,7 +62,7 @@ Outcome: TypeAlias = "list[Candidate] | Impossible"
 
 
 def check(data: st.DataObject, kind: str) -> None:
-    """Check everything on one random case."""
+    """Check all properties on one random case."""
     requests, machines = KINDS[kind]
     request, matrix, machine = data.draw(requests), data.draw(matrices.matrices), data.draw(machines)
     found = outcome(request, matrix, machine)
@@ -79,7 +79,7 @@ def check(data: st.DataObject, kind: str) -> None:
 
 
 def outcome(request: Request, matrix: Matrix, machine: Machine) -> Outcome:
-    """The parts of a resolution that users see."""
+    """Return the parts of a resolution that users see."""
     try:
         return list(resolve(request, matrix, machine))
     except ResolutionImpossible as error:
@@ -87,7 +87,7 @@ def outcome(request: Request, matrix: Matrix, machine: Machine) -> Outcome:
 
 
 def shuffled(matrix: Matrix, data: st.DataObject) -> Matrix:
-    """The same matrix with each table's rows in a different order."""
+    """Shuffle the rows in each table."""
     mixer = random.Random(data.draw(st.integers(0, 1 << 16)))
     mixed: dict[str, Any] = {}
     for table in TABLES:
@@ -98,7 +98,7 @@ def shuffled(matrix: Matrix, data: st.DataObject) -> Matrix:
 
 
 def with_row_of_another(matrix: Matrix, data: st.DataObject) -> Matrix:
-    """The matrix plus a row about a target that was not requested."""
+    """Add a row about a target that was not requested."""
     table, row, change = data.draw(st.sampled_from(OTHERS))
     more: Any = structs.replace(data.draw(matrices.strategy(row)), **change)
     larger: dict[str, Any] = {table: (*getattr(matrix, table), more)}
@@ -106,7 +106,7 @@ def with_row_of_another(matrix: Matrix, data: st.DataObject) -> Matrix:
 
 
 def check_rows_of_others(before: Outcome, after: Outcome) -> None:
-    """Rows about a different target do not affect verdicts, sets or suggestions."""
+    """Assert that rows about a different target do not affect verdicts, sets or suggestions."""
     if isinstance(before, Impossible):
         assert isinstance(after, Impossible)
         assert after.suggestions == before.suggestions
@@ -116,7 +116,7 @@ def check_rows_of_others(before: Outcome, after: Outcome) -> None:
 
 
 def check_override(candidate: Candidate, request: Request) -> None:
-    """An override is never set if every component serves the target natively."""
+    """Assert that no override is set if every component supports the target natively."""
     override, torch = candidate.override, candidate.row(TorchSet)
     if override is None:
         assert candidate.runs_as == request.target
@@ -129,7 +129,7 @@ def check_override(candidate: Candidate, request: Request) -> None:
 
 
 def check_lines(error: Impossible) -> None:
-    """Each line shows the requirement, the actual value and the source."""
+    """Assert that each line shows the requirement, the actual value and the source."""
     for line in error.rejections:
         assert line.component
         assert line.requirement
@@ -139,7 +139,7 @@ def check_lines(error: Impossible) -> None:
 
 
 def check_suggestions(error: Impossible, request: Request, matrix: Matrix, machine: Machine) -> None:
-    """Suggestions are for the same GPU, resolve, and yield what they promise."""
+    """Assert that suggestions are for the same GPU and resolve to the sets that they promise."""
     for suggestion in error.suggestions:
         again = asked(suggestion.command)
         assert again.targets == request.targets
@@ -150,5 +150,5 @@ def check_suggestions(error: Impossible, request: Request, matrix: Matrix, machi
 @pytest.mark.parametrize("kind", KINDS)
 @thorough
 @given(data=st.data())
-def test_as_enumerated(kind: str, data: st.DataObject) -> None:
+def test_the_resolver_finds_the_same_sets_as_a_brute_force_search(kind: str, data: st.DataObject) -> None:
     check(data, kind)

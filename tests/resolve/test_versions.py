@@ -1,4 +1,4 @@
-"""The versions that a command-line SPEC or a range in the data includes."""
+"""The versions that a SPEC on the command line or a range in the data includes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         ("<7.0", "7.0.0rc1", False),
         ("*", "0.1", True),
         ("", "0.1", True),
-        # ZLUDA builds are numbered like this.
+        # Some ZLUDA builds have such versions.
         ("3.8.4", "3.8.4.post1", True),
         ("3.8.4.post1", "3.8.4.post1", True),
         ("3.8.4.post1", "3.8.4", False),
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         ("2.7.1+cu118", "2.7.1+cu121", False),
     ],
 )
-def test_a_spec(text: str, version: str, fits: bool) -> None:
+def test_a_spec_includes_the_expected_versions(text: str, version: str, fits: bool) -> None:
     assert version_fits(specifier(text, "--rocm"), version, floating=False) is fits
     assert meets(text, version, "--rocm") is fits
 
@@ -76,7 +76,7 @@ def test_a_mixed_set_matches_only_specs_for_the_whole_series(text: str, fits: bo
 @pytest.mark.parametrize("text", ["latest", "v5.7", "=5.7", ">=", "5.7 6.1", "5.7,<6", "\u0665"])
 @pytest.mark.parametrize("name", ["rocm", "zluda", "torch", "python"])
 def test_an_invalid_spec_is_an_error(text: str, name: str) -> None:
-    """A typo is reported even if nothing depends on it."""
+    """A typo is reported even if the result does not depend on it."""
     platform = "windows" if name == "zluda" else "linux"
     with pytest.raises(RocenvError) as caught:
         wrong: dict[str, Any] = {"target": "gfx1100", "platform": platform, name: text}
@@ -86,7 +86,7 @@ def test_an_invalid_spec_is_an_error(text: str, name: str) -> None:
     assert f"--{name} 5.7" in caught.value.hints[0]
 
 
-def test_a_driver_must_be_a_version() -> None:
+def test_the_driver_option_must_be_a_version() -> None:
     with pytest.raises(RocenvError) as caught:
         resolve(Request(target="gfx1100", platform="windows", zluda="*", driver="<25.5.1"), matrix())
     assert caught.value.exit_code == 2
@@ -102,7 +102,7 @@ def test_a_bad_spec_on_the_command_line_is_a_usage_error(mini: Mini, option: str
     assert "Traceback" not in done.stderr
 
 
-# ---------------------------------------------------------------- against packaging
+# ---------------------------------------------------------------- comparison with packaging
 
 numbers = st.integers(0, 12).map(str)
 suffixes = st.sampled_from(["", "", "", ".post1", "rc2", "a20260311", "b1", ".dev0"])
@@ -161,7 +161,7 @@ def test_a_spec_agrees_with_a_pep_440_specifier(text: str, version: str, floatin
 
 @often
 @given(found=st.lists(versions, max_size=6))
-def test_the_newest_version_comes_first(found: list[str]) -> None:
+def test_versions_are_sorted_newest_first(found: list[str]) -> None:
     newest = sorted(map(Version, found), reverse=True)
     assert [Version(text) for text in sorted(found, key=newest_first)] == newest
 
@@ -174,12 +174,12 @@ def test_the_newest_version_comes_first(found: list[str]) -> None:
         ("6.3.2", "6.3"),
         ("22.20.50200", "5.2"),  # old package version scheme
         ("30.10.1", "30.10"),
-        ("5.16.9.22.20", "5.2"),  # module version, which ends with the package version
-        ("6.10.5", ""),  # module version only
+        ("5.16.9.22.20", "5.2"),  # module version that ends with the package version
+        ("6.10.5", ""),  # module version without a package version
         ("5.18.13", ""),
         ("6.8.0-45-generic", ""),
         ("6", ""),
     ],
 )
-def test_a_kernel_driver_version_determines_its_release(driver: str, release: str) -> None:
+def test_a_kernel_driver_version_determines_its_rocm_release(driver: str, release: str) -> None:
     assert kernel_driver(driver, matrix()) == release

@@ -76,7 +76,7 @@ def test_officially_supported_sets_come_first() -> None:
 
 
 def test_releases_untested_with_the_driver_come_last() -> None:
-    """Sets tested with the installed kernel driver come first, regardless of their maker and age."""
+    """Sets tested with the installed kernel driver come first, regardless of their channel and age."""
     machine = Machine(driver="5.7")
     first = next(resolve(linux(target="gfx90a"), matrix(), machine))
     assert first.rocm.version == "6.1.5"
@@ -84,14 +84,14 @@ def test_releases_untested_with_the_driver_come_last() -> None:
 
 
 def test_an_opt_in_channel_is_not_used_by_default() -> None:
-    """Debian unstable can break on any day."""
+    """Debian unstable can break on any given day."""
     assert matrix().channels["debian-sid"].only_named
     assert not any(name.startswith("debian-sid") for name in names(linux("6.4")))
     assert names(linux("6.4", channel="debian-sid")) == ["debian-sid 6.4"]
 
 
-def test_an_opt_in_channel_is_neither_a_reason_nor_a_suggestion() -> None:
-    """If nothing matches, the channel is mentioned only to users who requested it, even if it has a match."""
+def test_an_opt_in_channel_is_not_mentioned_unless_requested() -> None:
+    """Even if nothing else matches and the channel has a match."""
     asked_for = [linux("9.9"), linux("6.4", channel="debian-trixie"), linux("5.7", torch="2.7")]
     of_sid = tuple(row for row in matrix().rocm if row.channel == "debian-sid")
     unstable_only = replace(matrix(), rocm=of_sid)
@@ -117,7 +117,7 @@ def test_torch_is_included_only_on_request() -> None:
     assert all(found.part("torch") is None for found in resolve(linux(), matrix()))
 
 
-# ---------------------------------------------------------------- words
+# ---------------------------------------------------------------- wording
 
 
 def test_each_component_has_a_reason() -> None:
@@ -126,7 +126,7 @@ def test_each_component_has_a_reason() -> None:
     assert [kind for kind, _ in best.versions] == ["rocm", "zluda", "libraries", "torch"]
 
 
-def test_the_message_for_an_empty_result() -> None:
+def test_the_message_for_an_impossible_request_repeats_the_request() -> None:
     assert no_set(linux("5.7")) == "rocenv has no set with ROCm 5.7 for gfx1100"
     found = no_set(linux(torch="*", python="3.11"))
     assert found == "No ROCm and PyTorch combination works on gfx1100 (Python 3.11)"
@@ -147,13 +147,13 @@ def test_the_message_for_an_empty_result() -> None:
     ],
     ids=options,
 )
-def test_printed_options_parse_to_the_same_request(request_: Request) -> None:
-    """You can paste the printed command into a shell, and the program accepts it."""
+def test_printed_options_are_parsed_to_the_same_request(request_: Request) -> None:
+    """The printed command can be pasted into a shell, and the program accepts it."""
     assert asked(f"rocenv resolve {options(request_)}") == request_
 
 
-def test_nothing_matches_in_an_empty_matrix() -> None:
-    """An empty matrix yields no lines and no suggestions, and does not crash."""
+def test_a_request_in_an_empty_matrix_is_impossible_without_suggestions() -> None:
+    """Without lines or suggestions, and without a crash."""
     for request in (linux(torch="*"), windows(torch="*"), windows(zluda="*", torch="*")):
         error = impossible(request, Matrix())
         assert error.message.startswith("No ")
@@ -161,7 +161,7 @@ def test_nothing_matches_in_an_empty_matrix() -> None:
 
 
 def test_suggestions_drop_as_little_as_possible() -> None:
-    """If two requirements conflict, suggestions that drop one of them come before one that drops both."""
+    """If two requirements conflict, suggestions that drop either come before one that drops both."""
     error = impossible(linux("5.7", torch="2.7"))
     commands = [suggestion.command for suggestion in error.suggestions]
     assert commands[0] == "rocenv resolve --rocm 5.7 --torch 2.3 --target gfx1100"
@@ -170,7 +170,7 @@ def test_suggestions_drop_as_little_as_possible() -> None:
 
 
 def test_an_unnecessary_override_is_not_offered() -> None:
-    """If everything supports the target natively, the override is not even offered as a second choice."""
+    """Not even as a second choice, if every component supports the target natively."""
     row = next(each for each in matrix().rocm if each.version == "6.2.4")
     torch = next(each for each in matrix().torch if (each.version, each.rocm) == ("2.7", "6.2.4"))
     only = replace(matrix(), rocm=(row,), torch=(torch,))
@@ -195,7 +195,7 @@ for path in CASES:
 
 
 def test_results_are_deterministic() -> None:
-    """Python's string hashes differ between processes; the order of sets must not depend on them."""
+    """Python's string hashes differ between processes, and the order of sets must not depend on them."""
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", HASHES],

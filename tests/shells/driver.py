@@ -1,4 +1,4 @@
-"""The checklist's interface to each shell, and code that runs real shells."""
+"""The interface through which the checklist uses each shell, and code that runs real shells."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CHANGES = (
     set_("EMPTY", ""),
     unset("HIP_PATH_57"),
 )
-# Variables that each shell maintains in the environment.
+# Environment variables that shells maintain themselves.
 _SHELLS_OWN = re.compile(r"_|SHLVL|OLDPWD|PWD|XONSH.*|NU_VERSION|_AST_FEATURES|ROCENV_HOME")
 
 
@@ -74,7 +74,7 @@ class Outcome:
 
 
 class Driver:
-    """One shell's code for the checklist; each method returns complete lines of code."""
+    """A shell's code for the checklist; each method returns complete lines of code."""
 
     name: ClassVar[str]  # a name in `SHELLS` and `HOOKS`
     program: ClassVar[str]
@@ -83,17 +83,16 @@ class Driver:
     not_applicable: ClassVar[Mapping[int, str]] = {}
     # Line 1: name -> code that enables strict modes.
     modes: ClassVar[Mapping[str, str]] = {"plain": ""}
-    # Line 36: name -> code that defines aliases, functions and options that must not change the result.
+    # Line 36: name -> code that defines aliases, functions and options, which must not change the result.
     oddities: ClassVar[Mapping[str, str]] = {}
-    # Can the shell distinguish its own variables from the environment's?
+    # Whether the shell distinguishes its own variables from environment variables.
     has_own_variables: ClassVar[bool] = True
 
     def argv(self, script: Path) -> list[str]:
-        """Return the command line that runs a script file without start-up files."""
+        """Return the command line that runs a script file without startup files."""
         raise NotImplementedError
 
     def script(self, code: Sequence[str]) -> str:
-        """Join statements into a script."""
         return "\n".join([*code, ""])
 
     def quote(self, text: str) -> str:
@@ -153,17 +152,17 @@ class Driver:
         raise NotImplementedError
 
     def load_hook(self, file: Path) -> str:
-        """Load the hook from a file, as the line in a user's start-up file does."""
+        """Load the hook from a file, as the line in a user's startup file does."""
         return self.source(file)
 
-    # ------------------------------------------------ a person at a terminal
+    # ------------------------------------------------ a user at a terminal
 
     def interactive(self, work: Work) -> list[str]:
-        """Return the command that starts an interactive shell with only `start_up`'s start-up files."""
+        """Return the command that starts an interactive shell with only the startup files from `start_up`."""
         raise NotImplementedError
 
     def start_up(self, code: str) -> list[str]:
-        """Return the lines to type first: they set a prompt that ends in `#> `, then run `code`."""
+        """Return the lines to type first, which set a prompt that ends in `#> ` and then run `code`."""
         return ["PS1='#''> '", *code.splitlines()]
 
     def talk(
@@ -177,7 +176,7 @@ class Driver:
     ) -> list[str]:
         """Type lines at a terminal; return the output after each one, including the next prompt.
 
-        `first` contains statements for the start-up file; `prefix` precedes the shell's command line.
+        `first` contains statements for the startup file; `prefix` precedes the shell's command line.
         """
         argv = [*prefix, *self.interactive(work)]
         terminal = Terminal(argv, work.folder, {**work.environ, "TERM": "dumb", **environ})
@@ -211,7 +210,7 @@ class Work:
     def env(
         self, name: str = "demo", changes: Sequence[EnvChange] = CHANGES, folder: Path | str = ""
     ) -> Path:
-        """Create a minimal env, with only the files that the scripts check."""
+        """Create a minimal env with only the files that the scripts check."""
         prefix = self.home / "envs" / (folder or name)
         (prefix / ".rocenv").mkdir(parents=True, exist_ok=True)
         (prefix / ".rocenv" / "record.json").touch()
@@ -258,7 +257,7 @@ class Work:
         return Outcome(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr), dumps)
 
     def round_trip(self, prefix: Path, *before: str, environ: Mapping[str, str] | None = None) -> Outcome:
-        """Activate and deactivate an env, and check that this restores the previous state."""
+        """Activate and deactivate an env, and assert that this restores the previous state."""
         outcome = self.run(
             *before,
             self.dump("before"),
@@ -275,7 +274,7 @@ class Work:
 
 
 def render(prefix: Path, name: str, changes: Sequence[EnvChange]) -> None:
-    """Write an env's activation files as `create` does, but without waiting for the disk."""
+    """Write an env's activation files as `create` does, but without flushing them to disk."""
     for path, content in activation_files(name, str(prefix), changes, WATCHED, "linux").items():
         (prefix / path).write_bytes(content)
 

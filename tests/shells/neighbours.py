@@ -1,4 +1,4 @@
-"""Other tools that change a shell's environment; tests activate and deactivate them as users do."""
+"""Other tools that change a shell's environment. Tests activate and deactivate them as users do."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from tests.shells.driver import Work
 
-_PATIENT = PATIENT.replace("{...}", "{{...}}")  # for `format`
+_PATIENT = PATIENT.replace("{...}", "{{...}}")  # escaped for `format`
 _POSIX = ("bash", "zsh", "dash", "ksh")
-# Evaluates a program's output in the shell, as the tools' own hooks do.
+# Evaluates a program's output in the shell, as hooks of such tools do.
 _EVALUATE = {
     **dict.fromkeys(_POSIX, 'eval "$({})"'),
     "fish": "{} | source",
@@ -43,14 +43,14 @@ _NU_MISE = (
 
 
 class Neighbour:
-    """A tool in one shell; its methods return code, like a driver's."""
+    """A tool in one shell; its methods return code, as those of a driver do."""
 
     name: ClassVar[str]
-    shells: ClassVar[tuple[str, ...]]  # supported, according to its documentation
+    shells: ClassVar[tuple[str, ...]]  # the shells that its documentation lists as supported
     # Variables that the tool stores in the environment; some remain after it is deactivated, even without
     # rocenv.
     keeps: ClassVar[str] = "(?!)"
-    # Does the command `deactivate` deactivate it, as it does our envs?
+    # Whether `deactivate` deactivates the tool, as it does envs.
     same_name: ClassVar[bool] = False
 
     def __init__(self, work: Work) -> None:
@@ -67,7 +67,7 @@ class Neighbour:
         return self.work.environ
 
     def start(self) -> str:
-        """Run the line that the tool adds to a start-up file."""
+        """Run the line that the tool adds to a startup file."""
         return ""
 
     def before_script(self) -> str:
@@ -85,7 +85,7 @@ class Neighbour:
         raise NotImplementedError
 
     def is_on(self, environ: dict[str, str]) -> bool:
-        """Whether the tool is active in this environment; it must not be partly active."""
+        """Whether the tool is active in this environment; fail the test if it is partly active."""
         in_path = str(self.folder / "bin") in environ["PATH"].split(":")
         assert in_path == (self.mark() in environ.items()), environ
         return in_path
@@ -102,9 +102,9 @@ class Neighbour:
 class Conda(Neighbour):
     """Imitates conda's activation, because conda is not available to the tests.
 
-    A program reads PATH and prints the new value, with PREFIX/bin at the front or removed. Activation sets
-    other variables, and deactivation unsets them, except for the depth. Source: conda/activate.py,
-    `build_activate`, `build_deactivate`, `_remove_prefix_from_path`
+    A program reads PATH and prints it with PREFIX/bin prepended or removed. Activation sets other variables,
+    and deactivation unsets them, except for the depth. Source: conda/activate.py, `build_activate`,
+    `build_deactivate`, `_remove_prefix_from_path`
     """
 
     name = "conda"
@@ -135,11 +135,11 @@ class Conda(Neighbour):
 
 
 class Venv(Neighbour):
-    """Python's own venv. `deactivate` restores the PATH that was saved on activation."""
+    """Python's own venv, whose `deactivate` restores the PATH that was saved on activation."""
 
     name = "venv"
     shells: ClassVar[tuple[str, ...]] = ("bash", "zsh", "dash", "ksh", "fish", "tcsh")
-    keeps = "_OLD_.*"  # fish and xonsh export it
+    keeps = "_OLD_.*"  # fish and xonsh export the saved values
     same_name = True
     make: ClassVar[tuple[str, ...]] = ("venv", "--without-pip")
 
@@ -150,12 +150,12 @@ class Venv(Neighbour):
         )
 
     def start(self) -> str:
-        # virtualenv relies on an attribute that xonsh 0.13 does not have.
+        # virtualenv uses an attribute that xonsh 0.13 does not have.
         return "__xonsh__.xontrib = __import__('types').SimpleNamespace()" if self._shell == "xonsh" else ""
 
     def before_script(self) -> str:
         if self._shell == "tcsh":
-            return "set prompt='> '"  # without a prompt, venv's script fails
+            return "set prompt='> '"  # venv's script fails without a prompt
         return "" if self._shell in ("fish", "nu", "xonsh") else "PS1='> '"
 
     def on(self) -> str:
@@ -165,7 +165,8 @@ class Venv(Neighbour):
         return f"overlay use {script}" if driver.name == "nu" else driver.source(script)
 
     def off(self) -> str:
-        # virtualenv's `deactivate` is an alias for this command; in nushell, ours replaces it for good.
+        # virtualenv's `deactivate` is an alias for this command, which rocenv's replaces permanently in
+        # nushell.
         return "overlay hide activate" if self._shell == "nu" else "deactivate"
 
     def mark(self) -> tuple[str, str]:
@@ -173,7 +174,7 @@ class Venv(Neighbour):
 
 
 class Virtualenv(Venv):
-    """virtualenv from PyPI; it behaves like venv."""
+    """virtualenv from PyPI, which behaves like venv."""
 
     name = "virtualenv"
     shells = ("bash", "zsh", "dash", "ksh", "fish", "tcsh", "nu", "xonsh")
@@ -181,7 +182,7 @@ class Virtualenv(Venv):
 
 
 class Direnv(Neighbour):
-    """direnv: when the user leaves the folder, direnv restores the value that every variable had on entry."""
+    """direnv, which restores every variable to its value on entry when the user leaves the folder."""
 
     name = "direnv"
     shells = ("bash", "zsh", "fish", "tcsh", "elvish")
@@ -219,7 +220,7 @@ class Direnv(Neighbour):
 
 
 class Mise(Neighbour):
-    """mise: when the user leaves the folder, mise rebuilds PATH."""
+    """mise, which rebuilds PATH when the user leaves the folder."""
 
     name = "mise"
     shells = ("bash", "zsh", "fish", "nu", "elvish", "xonsh")
@@ -228,7 +229,7 @@ class Mise(Neighbour):
     def __init__(self, work: Work) -> None:
         super().__init__(work)
         self.program = program("mise")
-        # mise prints its own path without quotes, so a path with a space does not work.
+        # mise prints its own path without quotes, so a path with a space would not work.
         if " " in self.program:
             self.program = shutil.copy2(self.program, str(self.folder / "mise"))
         (self.folder / "bin").mkdir()
@@ -241,7 +242,7 @@ class Mise(Neighbour):
 
     def start(self) -> str:
         driver, name = self.work.driver, self._shell
-        if name in ("nu", "elvish"):  # mise's other code needs a prompt in these shells
+        if name in ("nu", "elvish"):  # the rest of mise's code needs a prompt in these shells
             return f"{driver.put('MISE_SHELL', name)}\n{driver.put('__MISE_ORIG_PATH', self.environ['PATH'])}"
         return _EVALUATE[name].format(f"{self.program} activate {name}")
 
@@ -257,7 +258,7 @@ class Mise(Neighbour):
     def _prompt(self, folder: Path) -> str:
         """Change to a folder, and run the code that the hook runs at the next prompt."""
         name = self._shell
-        # Without --force, mise may conclude from file times that nothing has changed.
+        # Without --force, mise may conclude from modification times that nothing has changed.
         command = f"{self.program} hook-env --force -s {name}"
         code = _NU_MISE.format(command) if name == "nu" else _EVALUATE[name].format(command)
         return f"{self.work.driver.change_folder(folder)}\n{code}"

@@ -1,8 +1,8 @@
-"""Make `rocenv` fast: a process that has already imported the package forks for each call.
+"""A faster `rocenv`: a process that has already imported the package forks for each call.
 
-Most of a call's time is spent starting Python and importing modules. The shell starts a small client program
-that forwards its arguments, environment, open files and working directory, and exits with the call's exit
-code. Shell tests call rocenv hundreds of times; tests for the program itself start the real program.
+A call spends most of its time starting Python and importing modules. Here, the shell starts a small client
+program that forwards its arguments, environment, open files and working directory, and exits with the call's
+exit code. Shell tests call rocenv hundreds of times; tests for the program itself start the real program.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ os._exit(connection.recv(1)[0])
 @cache
 def resident_rocenv() -> Path:
     """Start the process and return the path of its client program; the process ends when this one does."""
-    # A socket's path can have at most 107 bytes.
+    # The path of a socket can have at most 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="resident-", dir="/tmp"))
     address, program = str(folder / "socket"), folder / "rocenv"
     program.write_text(_CLIENT.format(python=os.path.realpath(sys.executable), address=address))
@@ -60,7 +60,7 @@ def resident_rocenv() -> Path:
 
 
 def main() -> None:
-    """Answer calls until the test process exits and thereby closes standard input."""
+    """Serve calls until the test process exits, which closes standard input."""
     from rocenv.cli import COMMANDS, HIDDEN, load_command
 
     for name in (*COMMANDS, *HIDDEN):

@@ -1,9 +1,8 @@
 """A pytest plugin for `scripts/test-shells` that prints the activation checklist as a table.
 
 A cell is `ok` or `FAIL` if tests for that line ran in that shell, `-` if the line does not apply to the shell
-(the reasons are below the table), `read` if the shell is not available and people only reviewed the code, and
-`?` if a test is missing or did not run. A `?` is also a failure, except with `-k`, which runs only some
-tests.
+(the reasons are below the table), `read` if the shell is not available and the code was only reviewed, and
+`?` if a test is missing or did not run. A `?` is also a failure, except with `-k`, which selects tests.
 """
 
 from __future__ import annotations
@@ -86,8 +85,6 @@ def reasons() -> dict[str, Mapping[int, str]]:
 
 
 class Table:
-    """Each line's result in each shell."""
-
     def __init__(self) -> None:
         self.seen: dict[tuple[int, str], bool] = {}
 
@@ -110,7 +107,7 @@ class Table:
         return "read" if shell == "powershell" and line in test_powershell.REVIEWED else "?"
 
     def bad(self, *, part: bool) -> list[tuple[int, str]]:
-        """Return the cells that failed. Unless only a `part` ran, include those that were not tested."""
+        """Return the cells that failed, including those that were not tested unless only a `part` ran."""
         bad = ("FAIL",) if part else ("FAIL", "?")
         return [(line, shell) for line in LINES for shell in SHELLS if self.cell(line, shell) in bad]
 
@@ -137,7 +134,7 @@ class _Plugin:
         self.table = Table()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """With --collect-only, treat every existing test as passed to reveal the missing ones."""
+        """With --collect-only, count every existing test as passed, so that the table shows missing ones."""
         if session.config.option.collectonly:
             for item in session.items:
                 self.table.add(lines_of(item), shell_of(item), passed=True)
@@ -161,11 +158,10 @@ class _Plugin:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count the results."""
     config.pluginmanager.register(_Plugin(), "checklist-table")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Attach the covered lines to a test's report, because the test may run in a different process."""
+    """Attach the covered lines to a test's report, because the test may run in another process."""
     if lines := lines_of(item):
         item.user_properties.append(("checklist", json.dumps([lines, shell_of(item)])))

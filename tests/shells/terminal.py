@@ -1,4 +1,4 @@
-"""Act as a user at a terminal: type lines into a pseudo-terminal and read its output."""
+"""A user at a terminal, who types lines into a pseudo-terminal and reads its output."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PROMPT = "#> "  # the end of every prompt
-# How long a waiting shell must be silent after its prompt.
+# The time for which a waiting shell must be silent after its prompt.
 _QUIET_S = 0.05
 _LIMIT_S = 20.0
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]"
 )
-# Queries from line editors and a terminal's answers: the cursor position and the terminal type.
+# Queries from line editors and a terminal's replies: the cursor position and the terminal type.
 _QUESTIONS = ((b"\x1b[6n", b"\x1b[1;1R"), (b"\x1b[c", b"\x1b[?62;c"), (b"\x1b[0c", b"\x1b[?62;c"))
 
 
@@ -50,7 +50,7 @@ class Terminal:
         until = time.monotonic() + 0.5
         while os.waitpid(self._pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > until:
-                # A traced process survives if strace is killed, so kill both.
+                # A traced process survives the death of strace, so kill both.
                 for pid in (*_children(self._pid), self._pid):
                     os.kill(pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
@@ -65,7 +65,8 @@ class Terminal:
     def settle(self, marker: str = "", after: str = "") -> str:
         """Read output until it ends in `marker` (if any) and the shell waits for input; return it.
 
-        This ignores a late redraw of the previous prompt: the next prompt comes `after` the line's echo.
+        The next prompt comes `after` the echo of the line, so a late redraw of the previous prompt is
+        ignored.
         """
         shown, until = b"", time.monotonic() + _LIMIT_S
         while time.monotonic() < until:
@@ -77,7 +78,7 @@ class Terminal:
                 continue
             try:
                 piece = os.read(self._fd, 65536)
-            except OSError:  # the other end is closed
+            except OSError:  # the shell closed its end
                 piece = b""
             if not piece:
                 return plain(shown)
@@ -90,7 +91,7 @@ class Terminal:
     def _is_busy(self) -> bool:
         """Whether any thread of the shell or its children is runnable.
 
-        On a busy machine, a runnable shell may have to wait for a CPU.
+        On a busy machine, a runnable shell may be waiting for a CPU.
         """
         processes = [self._pid]
         for pid in processes:
@@ -112,7 +113,7 @@ def _states(pid: int) -> list[str]:
 
 
 def _read_threads(pid: int, name: str) -> list[str]:
-    """Return each thread's file `name` in /proc, omitting threads that have just ended."""
+    """Return the contents of the file `name` in /proc for each thread that still exists."""
     found = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

@@ -1,7 +1,8 @@
 """The activation checklist, line by line, in every applicable shell.
 
 `scripts/test-shells` prints the result as a table. `test_neighbours.py` tests the line about other tools, and
-`tests/windows/test_cmd.py` tests those about cmd. Each shell has a separate file for its peculiarities.
+`tests/windows/test_cmd.py` tests those about cmd. Tests of the peculiarities of each shell are in separate
+files.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def test_deactivating_without_an_env_is_reported(work: Work) -> None:
 
 
 @line(*HOSTILE)
-def test_a_path_is_never_code(work: Work) -> None:
+def test_paths_are_never_run_as_code(work: Work) -> None:
     names = [text.replace("/", "") for text in HOSTILE.values()]
-    # Use each name as the last component of a path, and put all of them at the start of names.
+    # Use each string as the last folder of a prefix, and all of them as parent folders of another.
     prefixes = {str(number): work.env(folder=name) for number, name in zip(HOSTILE, names, strict=True)}
     prefixes["start"] = work.env(folder=Path(*(name.lstrip() for name in names)) / "~x" / "-n")
     steps = [
@@ -141,13 +142,13 @@ def test_values_are_preserved(work: Work) -> None:
 
 
 @line(19)
-def test_placeholders_in_a_path_are_unchanged(work: Work) -> None:
+def test_text_like_a_placeholder_in_a_path_is_unchanged(work: Work) -> None:
     prefix = work.env(folder="{prefix}{name}{rocm} FUNCTIONS __VIRTUAL_ENV__ %s {0}")
     assert_applied(work.round_trip(prefix), prefix)
 
 
 @line(8, 20)
-def test_a_name_is_only_shown_in_the_prompt(work: Work) -> None:
+def test_an_env_name_in_the_prompt_is_shown_and_never_run(work: Work) -> None:
     name = "$(touch canary)`touch canary`%n%(?.a.b)\\u\\$(touch canary)!!${HOME}{prefix}(touch canary)"
     prefix = work.env(name, folder="$(touch canary)`touch canary`(touch canary)")
     shown = work.driver.talk(work, [work.enter(prefix), work.driver.say("again"), work.driver.leave()])
@@ -159,7 +160,7 @@ def test_a_name_is_only_shown_in_the_prompt(work: Work) -> None:
 
 @line(16)
 @pytest.mark.parametrize("folder", ["a:b", "a\nb", "a\x1bb"])
-def test_create_refuses_a_folder_that_cannot_be_in_path(tmp_path: Path, folder: str) -> None:
+def test_create_rejects_a_folder_that_path_cannot_contain(tmp_path: Path, folder: str) -> None:
     home = tmp_path / folder
     done = subprocess.run(
         [ROCENV, "create", "demo", "--rocm", "5.7", "--target", "gfx1100", "--offline", "--yes"],
@@ -176,11 +177,11 @@ def test_create_refuses_a_folder_that_cannot_be_in_path(tmp_path: Path, folder: 
     assert not (home / "envs" / "demo").exists()
 
 
-# ---------------------------------------------------------------- the way in
+# ---------------------------------------------------------------- activation
 
 
 @line(22)
-def test_activating_twice_equals_activating_once(work: Work) -> None:
+def test_activating_an_env_twice_has_the_effect_of_activating_it_once(work: Work) -> None:
     prefix = work.env()
     enter = work.enter(prefix)
     outcome = work.run(
@@ -198,7 +199,7 @@ def test_activating_twice_equals_activating_once(work: Work) -> None:
 
 
 @line(28)
-def test_empty_lists_get_no_empty_entry(work: Work) -> None:
+def test_activation_adds_no_empty_entries_to_empty_lists(work: Work) -> None:
     prefix = work.env()
     for before in (
         [work.driver.put("LD_LIBRARY_PATH", ""), work.driver.put("PATH", "")],
@@ -211,7 +212,7 @@ def test_empty_lists_get_no_empty_entry(work: Work) -> None:
 
 
 @line(47)
-def test_previous_values_are_reported(work: Work) -> None:
+def test_activation_reports_previous_values(work: Work) -> None:
     prefix = work.env()
     replaced = ["HIP_PATH", "HIP_PATH_57", "ROCM_PATH"]
     acting = ["HIP_PATH_61", "HIP_PATH_62", "HIP_VISIBLE_DEVICES", "HSA_OVERRIDE_GFX_VERSION"]
@@ -224,11 +225,11 @@ def test_previous_values_are_reported(work: Work) -> None:
         assert sorted(said.rpartition(":")[2].split()) == names
 
 
-# ---------------------------------------------------------------- the way out
+# ---------------------------------------------------------------- deactivation
 
 
 @line(21, 23, 24, 25, 26)
-def test_previous_values_are_restored(work: Work) -> None:
+def test_deactivation_restores_previous_values(work: Work) -> None:
     prefix = work.env()
     befores: tuple[dict[str, str], ...] = (
         {},
@@ -245,12 +246,14 @@ def test_previous_values_are_restored(work: Work) -> None:
     for before in befores:
         outcome = work.round_trip(prefix, environ={**work.environ, **before})
         assert_applied(outcome, prefix)
-        assert outcome.dumps["active"]["PATH"] == f"{prefix}/bin:/usr/bin:/bin", "first, and once"
+        assert outcome.dumps["active"]["PATH"] == f"{prefix}/bin:/usr/bin:/bin", (
+            "the entry is first and occurs once"
+        )
         assert before.items() <= outcome.dumps["before"].items()
 
 
 @line(27)
-def test_lists_edited_while_active_keep_the_edits(work: Work) -> None:
+def test_deactivation_keeps_edits_to_lists(work: Work) -> None:
     prefix = work.env()
     for given in ({}, {"LD_LIBRARY_PATH": "/old"}):
         outcome = work.run(
@@ -299,7 +302,7 @@ def test_deactivating_an_env_returns_to_the_previous_one(work: Work) -> None:
         work.dump("second"),
         work.driver.leave(),
         work.dump("back"),
-        # Activate the envs in the other order; deactivating must return to the previous one.
+        # Activate the envs in the other order; deactivation must return to the previous one.
         work.enter(second),
         work.enter(first),
         work.dump("again"),
@@ -330,7 +333,7 @@ def test_deactivation_leaves_nothing_behind(work: Work) -> None:
     )
     listing = outcome.stdout.partition("listing")[2].lower().replace("rocenv_home", "")
     assert "path" in listing
-    # The tests may run in a folder with any name.
+    # The name of the folder in which the tests run may contain "rocenv".
     assert "rocenv" not in listing.replace(str(work.folder).lower(), "")
     assert "deactivate" not in listing
 
@@ -374,11 +377,11 @@ def test_the_prompt_marker_can_be_disabled(work: Work) -> None:
     assert "(demo)" not in "".join(shown)
 
 
-# ---------------------------------------------------------------- odd shells
+# ---------------------------------------------------------------- unusual shells
 
 
 @line(36)
-def test_redefinitions_do_not_affect_the_script(work: Work) -> None:
+def test_redefined_commands_do_not_affect_the_script(work: Work) -> None:
     prefix = work.env()
     for name, code in work.driver.oddities.items():
         outcome = work.run(
@@ -396,7 +399,7 @@ def test_redefinitions_do_not_affect_the_script(work: Work) -> None:
 
 
 @line(37)
-def test_an_executed_script_explains_how_to_source_it(work: Work) -> None:
+def test_executing_the_script_explains_how_to_source_it(work: Work) -> None:
     script = work.script(work.env())
     done = subprocess.run(
         work.driver.argv(script), env=work.environ, capture_output=True, text=True, check=False, timeout=60
@@ -406,7 +409,7 @@ def test_an_executed_script_explains_how_to_source_it(work: Work) -> None:
 
 
 @line(38)
-def test_a_child_shell_handles_inherited_variables(work: Work) -> None:
+def test_deactivate_in_a_child_shell_explains_the_inherited_env(work: Work) -> None:
     prefix = work.env()
     child = work.folder / f"child{work.driver.suffix}"
     ask = [work.hook(), work.driver.call("rocenv", "deactivate"), work.driver.say_status()]
@@ -414,7 +417,7 @@ def test_a_child_shell_handles_inherited_variables(work: Work) -> None:
     outcome = work.run(work.enter(prefix), work.driver.call("/usr/bin/env", *work.driver.argv(child)))
     assert "status 1" in outcome.stdout
     assert "inherited" in outcome.stderr and "exit" in outcome.stderr
-    # Users without the hook run this command.
+    # Users without the hook run the program itself.
     done = subprocess.run(
         [ROCENV, "deactivate"],
         env={**work.environ, "PATH": f"{prefix}/bin:/usr/bin:/bin"},
@@ -427,7 +430,7 @@ def test_a_child_shell_handles_inherited_variables(work: Work) -> None:
 
 
 @line(39)
-def test_activating_a_missing_or_moved_env_is_refused(work: Work) -> None:
+def test_activating_a_missing_or_moved_env_is_an_error(work: Work) -> None:
     gone, moved = work.env("gone"), work.env("moved")
     (gone / ".rocenv" / "record.json").unlink()
     moved = moved.rename(moved.with_name("elsewhere"))
@@ -444,8 +447,8 @@ def test_activating_a_missing_or_moved_env_is_refused(work: Work) -> None:
 
 
 @line(39)
-def test_a_copied_env_is_refused_but_links_lead_to_the_env(work: Work) -> None:
-    """Only some shells know the path of the script that they source."""
+def test_activating_a_copied_env_is_an_error_but_activating_it_through_a_link_works(work: Work) -> None:
+    """Only some shells provide the path of the script that they source."""
     prefix = work.env()
     copy, link = prefix.with_name("copy"), prefix.with_name("link")
     shutil.copytree(prefix, copy, symlinks=True)
@@ -459,8 +462,8 @@ def test_a_copied_env_is_refused_but_links_lead_to_the_env(work: Work) -> None:
 
 
 @line(39)
-def test_a_user_who_cannot_write_to_the_env_has_caches_of_their_own(work: Work) -> None:
-    """Other shells cannot test this without a process."""
+def test_a_user_who_cannot_write_to_the_env_gets_caches_in_their_own_home(work: Work) -> None:
+    """Other shells cannot check permissions without starting a process."""
     if work.driver.name in ("elvish", "nu", "powershell"):
         pytest.skip(f"scripts for {work.driver.name} use the env's caches")
     changes = (*CHANGES, set_("TORCH_HOME", "{prefix}/cache/torch"), set_("XDG_CACHE_HOME", "{prefix}/cache"))
@@ -500,7 +503,7 @@ def test_an_env_deleted_while_active_can_be_deactivated(work: Work) -> None:
 
 
 @line(40)
-def test_reactivating_an_env_puts_its_programs_first_again(work: Work) -> None:
+def test_reactivating_an_env_puts_its_programs_first_on_path_again(work: Work) -> None:
     prefix = work.env()
     base = work.environ["PATH"]
     outcome = work.run(
@@ -525,7 +528,7 @@ def test_reactivating_an_env_puts_its_programs_first_again(work: Work) -> None:
 
 
 @line(41)
-def test_terminals_are_independent(work: Work) -> None:
+def test_activation_in_one_terminal_does_not_affect_another(work: Work) -> None:
     first, second = work.env("first"), work.env("second")
 
     def tree() -> list[tuple[str, int]]:
@@ -543,7 +546,7 @@ def test_terminals_are_independent(work: Work) -> None:
 
 
 def processes(trace: Path) -> int:
-    """Return how many processes and programs started according to strace; threads do not count."""
+    """Return how many processes and programs started, according to strace; threads do not count."""
     lines = trace.read_text().splitlines()
     calls = [call for call in lines if "CLONE_THREAD" not in call and "? ERESTART" not in call]
     return sum(
@@ -560,7 +563,7 @@ def strace(trace: Path) -> list[str]:
 
 
 @line(45)
-def test_no_process_is_started(work: Work) -> None:
+def test_activation_starts_no_process(work: Work) -> None:
     prefix, driver, trace = work.env(), work.driver, work.folder / "trace"
     environ = {**work.environ, "HSA_OVERRIDE_GFX_VERSION": "1", "ROCM_PATH": "/opt"}
 
@@ -574,7 +577,7 @@ def test_no_process_is_started(work: Work) -> None:
     assert nothing >= 1
     assert started(enter, enter, driver.put("HIP_PATH", "x"), leave) == nothing
     assert started(driver.call("/bin/true")) > nothing, (
-        "counting processes does not work, so this test would always pass"
+        "processes are not counted correctly, so this test would always pass"
     )
     hook = started(work.hook())
     assert (
@@ -589,7 +592,7 @@ def test_an_unchanged_prompt_starts_no_process(work: Work) -> None:
     there = work.folder / "there" / "a" / "b"
     there.mkdir(parents=True)
     (there.parent.parent / ".rocenv").write_text("demo\n")
-    # Ignore processes that start after the terminal closes; elvish starts some.
+    # Ignore processes that start after the terminal closes, as in elvish.
     once, five_times = [driver.call(LAST)], [*[""] * 5, driver.call(LAST)]
     lines = [driver.change_folder(there), "", *once, *once, *five_times]
     driver.talk(work, lines, first=work.hook(), prefix=strace(trace))
@@ -610,7 +613,7 @@ def test_the_hook_prints_nothing(work: Work) -> None:
     assert (outcome.stdout.split(), outcome.stderr) == (["reached"], "")
 
 
-def test_the_function_sources_scripts_and_calls_the_program(work: Work) -> None:
+def test_the_hooks_function_sources_scripts_and_calls_the_program(work: Work) -> None:
     prefix = work.env("my-env")
     driver = work.driver
     outcome = work.run(
@@ -639,7 +642,7 @@ def test_the_function_sources_scripts_and_calls_the_program(work: Work) -> None:
 
 
 @line(33)
-def test_the_last_commands_exit_code_is_preserved(work: Work) -> None:
+def test_the_hook_preserves_the_exit_code_of_the_last_command(work: Work) -> None:
     driver = work.driver
     there = work.folder / "there"
     there.mkdir()
@@ -734,4 +737,4 @@ def test_leaving_the_folder_keeps_a_manually_activated_env(work: Work) -> None:
     ]
     shown = driver.talk(work, lines, first=work.hook())
     assert f"path={other}/bin:" in shown[3]
-    assert f"{demo}/bin:" in shown[10], "it was active before the folder requested it"
+    assert f"{demo}/bin:" in shown[10], "the user activated the env before entering the folder"

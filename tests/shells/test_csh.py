@@ -27,7 +27,6 @@ OWN = ("set LD_LIBRARY_PATH=(a 'b c') HIP_PATH=1 EMPTY=() ROCM_PATH HIP_PATH_57=
 
 @pytest.fixture
 def tcsh(tmp_path: Path) -> Work:
-    """A folder in which tcsh runs."""
     folder = tmp_path / "work"
     folder.mkdir()
     return Work(DRIVERS["tcsh"], folder)
@@ -48,7 +47,7 @@ def test_shell_variables_with_the_same_names_are_ignored(tcsh: Work) -> None:
         assert lines[: len(lines) // 3] * 3 == lines
 
 
-def test_every_byte_is_preserved_at_any_length(tcsh: Work) -> None:
+def test_values_with_any_bytes_and_length_are_preserved(tcsh: Work) -> None:
     every = os.fsdecode(bytes(range(1, 256)))
     values = [every, every[::-1], "x" * 100_000, "\\\n", "\\\\\n\n", "1", "u", "(", ")", "$#argv", "\udcff"]
     lists = ["%s %p", "%n", "a\n\nb", "\n", "\\\n", "*", "?", "1"]
@@ -61,7 +60,7 @@ def test_every_byte_is_preserved_at_any_length(tcsh: Work) -> None:
         assert outcome.dumps["active"] == apply(expand(changes, str(prefix)), outcome.dumps["before"])
 
 
-def test_names_reserved_by_tcsh_are_refused() -> None:
+def test_variable_names_reserved_by_tcsh_are_rejected() -> None:
     for name in ("path", "home", "status", "argv"):
         for action in ("set", "prepend", "unset"):
             change = EnvChange(action=action, name=name, value="" if action == "unset" else "/x")
@@ -78,7 +77,7 @@ def test_a_loop_that_sources_the_script_continues(tcsh: Work) -> None:
     assert outcome.stdout.splitlines() == ["1 0", "2 0", "1 0", "2 0", "end"], outcome
 
 
-def test_messages_go_to_stderr_despite_a_redirection(tcsh: Work) -> None:
+def test_messages_go_to_stderr_if_stdout_is_redirected(tcsh: Work) -> None:
     more = "/bin/sh -c 'echo more >&2'"
     code, said = tcsh.folder / "code.csh", tcsh.folder / "said"
     code.write_text("\n".join([tcsh.enter(tcsh.env()), more, "setenv HIP_PATH x", "deactivate", more, ""]))
@@ -123,7 +122,7 @@ def test_an_env_with_a_read_only_prompt_can_be_deactivated(tcsh: Work) -> None:
     assert "on 1" in shown[2] and "off 0" in shown[4]
 
 
-def test_the_label_is_removed_wherever_it_is_in_the_prompt(tcsh: Work) -> None:
+def test_the_prompt_label_is_removed_wherever_it_is(tcsh: Work) -> None:
     code = [
         "set prompt='> '",
         tcsh.enter(tcsh.env()),
@@ -135,7 +134,7 @@ def test_the_label_is_removed_wherever_it_is_in_the_prompt(tcsh: Work) -> None:
     assert outcome.stdout == "x (demo) > \nx > \n", outcome
 
 
-def test_a_previous_entry_survives_an_edit(tcsh: Work) -> None:
+def test_an_entry_from_before_activation_survives_an_edit_of_the_list(tcsh: Work) -> None:
     prefix = tcsh.env()
     outcome = tcsh.run(
         tcsh.enter(prefix), tcsh.driver.surround("LD_LIBRARY_PATH", "/mine", "/yours"), "deactivate",
@@ -150,7 +149,7 @@ def test_a_previous_entry_survives_an_edit(tcsh: Work) -> None:
 
 
 def _hook(work: Work, folder: Path) -> str:
-    """Load the hook with a test program that logs its arguments and answers like rocenv."""
+    """Load the hook with a test program that logs its arguments and responds like rocenv."""
     folder.mkdir()
     program, log = folder / "rocenv", folder / "log"
     program.write_text(f"""#!/bin/sh
@@ -174,7 +173,7 @@ def test_arguments_reach_the_program_unchanged(tcsh: Work) -> None:
     assert outcome.stdout == "7\n<run><a b><><*><$HOME><x'y><new\nline><!x>", outcome
 
 
-def test_only_plain_env_names_are_looked_up(tcsh: Work) -> None:
+def test_the_hook_looks_up_only_plain_env_names(tcsh: Work) -> None:
     prefix = tcsh.env()
     hook = _hook(tcsh, tcsh.folder / "bin")
     script = tcsh.script(prefix)
@@ -186,7 +185,7 @@ def test_only_plain_env_names_are_looked_up(tcsh: Work) -> None:
     assert outcome.stdout == told, outcome
 
 
-def test_leaving_the_folder_keeps_the_users_env(tcsh: Work) -> None:
+def test_leaving_a_folder_keeps_an_env_that_the_user_activated(tcsh: Work) -> None:
     tcsh.env()
     hook, below = _hook(tcsh, tcsh.folder / "bin"), tcsh.folder / "t"
     below.mkdir()
@@ -199,7 +198,7 @@ def test_leaving_the_folder_keeps_the_users_env(tcsh: Work) -> None:
         assert outcome.stdout.split() == ["1", "1"], outcome
 
 
-def test_folders_with_any_name_are_detected(tcsh: Work) -> None:
+def test_the_hook_detects_folders_with_any_name(tcsh: Work) -> None:
     tcsh.env()
     hook, code = _hook(tcsh, tcsh.folder / "bin"), []
     for name in (
@@ -226,7 +225,7 @@ def test_folders_with_any_name_are_detected(tcsh: Work) -> None:
     assert not list(tcsh.folder.rglob("canary"))
 
 
-def test_the_users_precmd_still_runs(tcsh: Work) -> None:
+def test_the_users_precmd_alias_still_runs(tcsh: Work) -> None:
     hook = _hook(tcsh, tcsh.folder / "bin")
     first = f"alias precmd 'echo mine $status'\n{hook}\n{hook}"
     shown = tcsh.driver.talk(tcsh, ["(exit 3)", "echo so $status"], first=first)

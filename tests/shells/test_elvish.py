@@ -1,4 +1,4 @@
-"""Tests for elvish only: what evaluated code leaves behind, and source code that must be UTF-8."""
+"""Tests for elvish only: definitions in evaluated code, and source code, which must be UTF-8."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_users_function_can_activate_an_env(elvish: Work) -> None:
     assert "(external deactivate)" in shown[3] and "[$false]" in shown[3]
 
 
-def test_the_users_deactivate_is_restored(elvish: Work) -> None:
+def test_a_deactivate_function_of_the_user_is_restored(elvish: Work) -> None:
     enters = [elvish.enter(elvish.env(name)) for name in ("first", "second")]
     shown = elvish.driver.talk(
         elvish, [*enters, "deactivate", "deactivate", "deactivate"], first="fn deactivate { echo my-own }"
@@ -52,14 +52,14 @@ def test_the_users_deactivate_is_restored(elvish: Work) -> None:
     assert ["my-own" in answer.rpartition("deactivate")[2] for answer in shown[2:]] == [False, False, True]
 
 
-def test_a_prompt_set_while_active_is_kept(elvish: Work) -> None:
+def test_a_prompt_that_the_user_sets_while_an_env_is_active_is_kept(elvish: Work) -> None:
     wrap = "var inner = $edit:prompt; set edit:prompt = { put mine; $inner }"
     shown = elvish.driver.talk(elvish, [elvish.enter(elvish.env()), wrap, PROMPT, "deactivate", PROMPT])
     assert "▶ [mine '(demo) ' '#> ']" in shown[2]
     assert "▶ [mine '#> ']" in shown[4]
 
 
-def test_hook_lists_can_be_replaced_while_active(elvish: Work) -> None:
+def test_callback_lists_can_be_replaced_while_an_env_is_active(elvish: Work) -> None:
     first, second = (elvish.enter(elvish.env(name)) for name in ("first", "second"))
     outcome = elvish.run(
         elvish.dump("before"),
@@ -88,7 +88,7 @@ def test_a_path_that_is_not_valid_utf_8_works(elvish: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_words_are_completed(elvish: Work) -> None:
+def test_rocenvs_arguments_are_completed(elvish: Work) -> None:
     elvish.env("some-env")
     shown = elvish.driver.talk(elvish, ["rocenv activate so\t"], first=elvish.hook())
     assert "rocenv activate some-env" in shown[0] or "(some-env) #>" in shown[0]
@@ -123,7 +123,7 @@ def trusted(work: Work) -> Path:
     return there
 
 
-def test_leaving_the_folder_keeps_an_earlier_env(elvish: Work) -> None:
+def test_leaving_a_folder_keeps_an_env_that_was_active_before(elvish: Work) -> None:
     there = trusted(elvish)
     elvish.env("other")
     lines = ["rocenv activate demo", "rocenv activate other", f"cd {there}", PROMPT, "cd ..", PROMPT]
@@ -132,7 +132,7 @@ def test_leaving_the_folder_keeps_an_earlier_env(elvish: Work) -> None:
     assert "▶ ['(demo) ' '#> ']" in shown[5]
 
 
-def test_a_deleted_folder_changes_nothing(elvish: Work) -> None:
+def test_the_hook_changes_nothing_in_a_deleted_folder(elvish: Work) -> None:
     below = trusted(elvish) / "below"
     lines = [f"cd {below}", f"rmdir {below}", PROMPT, f"cd {elvish.folder}", PROMPT]
     shown = elvish.driver.talk(elvish, lines, first=elvish.hook())
@@ -140,7 +140,7 @@ def test_a_deleted_folder_changes_nothing(elvish: Work) -> None:
     assert "▶ ['#> ']" in shown[4]
 
 
-def test_a_missing_program_is_reported_once(elvish: Work) -> None:
+def test_the_hook_reports_a_missing_program_once(elvish: Work) -> None:
     there = trusted(elvish)
     hook = elvish.folder / "hook"
     hook.write_text(HOOKS["elvish"].render(Place(program="/no/rocenv", envs="/no")))
@@ -148,7 +148,7 @@ def test_a_missing_program_is_reported_once(elvish: Work) -> None:
     assert ["rocenv: cannot run /no/rocenv" in answer for answer in shown] == [True, False]
 
 
-def test_a_name_can_be_a_number(elvish: Work) -> None:
+def test_an_env_name_can_be_a_number(elvish: Work) -> None:
     elvish.env("3")
     shown = elvish.driver.talk(elvish, ["rocenv activate (num 3)", PROMPT], first=elvish.hook())
     assert "▶ ['(3) ' '#> ']" in shown[1]

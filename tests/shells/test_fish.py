@@ -21,7 +21,7 @@ SHOW = "set --show PATH LD_LIBRARY_PATH HIP_PATH HIP_PATH_57 EMPTY LIST"
 
 
 class _Configured(Fish):
-    """fish with its configuration; universal variables require it."""
+    """fish with its configuration, which universal variables require."""
 
     def argv(self, script: Path) -> list[str]:
         return [program("fish"), str(script)]
@@ -29,13 +29,11 @@ class _Configured(Fish):
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Work:
-    """A folder in which fish runs with its configuration."""
     return Work(_Configured(), tmp_path)
 
 
 @pytest.fixture
 def fish(tmp_path: Path) -> Work:
-    """A folder in which fish runs."""
     folder = tmp_path / "work"
     folder.mkdir()
     return Work(DRIVERS["fish"], folder)
@@ -64,7 +62,7 @@ def test_a_universal_variable_that_cannot_be_hidden_is_reported(configured: Work
     assert outcome.dumps["active"]["HIP_PATH_57"] == "/everywhere"
 
 
-def test_a_universal_list_gets_entries_in_this_shell_only(configured: Work) -> None:
+def test_a_universal_list_gets_entries_only_in_the_current_shell(configured: Work) -> None:
     prefix = configured.env()
     outcome = configured.run(
         "set -Ux LD_LIBRARY_PATH /u1 /u2", configured.enter(prefix), configured.dump("active"),
@@ -94,7 +92,7 @@ def test_the_callers_local_variables_are_ignored(fish: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_bytes_that_are_not_text_are_preserved(fish: Work) -> None:
+def test_bytes_that_are_not_valid_text_are_preserved(fish: Work) -> None:
     value = "a\udcff\udcc3b\uf600\uf7ff\ufdd0\r"
     prefix = fish.env(
         folder="x\udcff", changes=(*CHANGES, EnvChange(action="set", name="HIP_PATH", value=value))
@@ -104,14 +102,14 @@ def test_bytes_that_are_not_text_are_preserved(fish: Work) -> None:
     assert outcome.dumps["active"]["PATH"].startswith(f"{prefix}/bin:")
 
 
-def test_the_users_deactivate_is_kept(fish: Work) -> None:
+def test_a_deactivate_function_of_the_user_is_kept(fish: Work) -> None:
     own = "function deactivate; echo mine; end"
     outcome = fish.run(own, fish.enter(fish.env()), "deactivate", "rocenv_deactivate", "deactivate")
     assert outcome.stdout == "mine\nmine\n"
     assert "use `rocenv_deactivate` to deactivate this env" in outcome.stderr
 
 
-def test_the_prompt_still_sees_the_exit_code(fish: Work) -> None:
+def test_the_users_prompt_function_still_sees_the_exit_code(fish: Work) -> None:
     prompt = "function fish_prompt; set -l s $status $pipestatus; echo one $s; echo '#> '; end"
     lines = [prompt, fish.enter(fish.env()), "sh -c 'exit 3' | sh -c 'exit 4'", "deactivate"]
     shown = fish.driver.talk(fish, lines)
@@ -120,7 +118,7 @@ def test_the_prompt_still_sees_the_exit_code(fish: Work) -> None:
     assert shown[3].splitlines()[-2] == "one 0 0"
 
 
-def test_a_prompt_set_or_wrapped_while_active_is_kept(fish: Work) -> None:
+def test_a_prompt_function_set_or_wrapped_while_an_env_is_active_is_kept(fish: Work) -> None:
     enter = fish.enter(fish.env())
     wrap = "functions -c fish_prompt theirs; function fish_prompt; echo -n '[venv] '; theirs; end"
     unwrap = "functions -e fish_prompt; functions -c theirs fish_prompt; functions -e theirs"
@@ -143,7 +141,7 @@ def test_a_prompt_set_or_wrapped_while_active_is_kept(fish: Work) -> None:
     assert shown[12].endswith("\nother #>")
 
 
-def test_words_are_completed(fish: Work) -> None:
+def test_rocenvs_arguments_are_completed(fish: Work) -> None:
     program = fish.folder / "the program"
     program.write_text(
         f"{PYTHON}import sys\n"
@@ -183,7 +181,7 @@ def test_completion_handles_quotes_and_command_prefixes(configured: Work) -> Non
     ]  # fmt: skip
 
 
-def test_a_missing_program_is_reported_once(fish: Work) -> None:
+def test_the_hook_reports_a_missing_program_once(fish: Work) -> None:
     (fish.folder / ".rocenv").write_text("demo\n")
     (fish.folder / "hook.fish").write_text(HOOKS["fish"].render(Place(program="/no such", envs="/nowhere")))
     outcome = fish.run("source hook.fish", "_rocenv_hook_look", "_rocenv_hook_look")

@@ -1,7 +1,7 @@
-"""Test the script for bash on Windows (Git, MSYS2, Cygwin) in the bash on this machine.
+"""The script for bash on Windows (Git, MSYS2, Cygwin), tested in the bash on this machine.
 
-A test folder takes the place of the drives. These tests cannot check how the runtimes convert `PATH` for
-Windows programs.
+A test folder replaces the drives. These tests cannot check how the runtimes convert `PATH` for Windows
+programs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OWN = ("_", "SHLVL", "PWD", "OLDPWD", "OSTYPE", "MSYSTEM")
 
 
 class WindowsPath:
-    """A test folder that also has a Windows path."""
+    """A path in the test folder, with the corresponding Windows path."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.joinpath = path.joinpath
@@ -59,7 +59,7 @@ class WindowsPath:
 
 
 class Lab:
-    """A C: drive, and a shell that finds it as on Windows."""
+    """A C: drive, and a shell that can access it as on Windows."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
@@ -99,7 +99,7 @@ class Lab:
         return done, dumps
 
     def expected(self, name: str, before: dict[str, str]) -> dict[str, str]:
-        """Return the result from the oracle, with PATH in the shell's notation."""
+        """Return the environment that the oracle expects, with PATH in the shell's notation."""
         windows = self.windows(name)
         after = apply(expand(CHANGES[2:], windows), before, "windows")
         root = f"{self.root}/c/Users/me/{name}"
@@ -136,7 +136,7 @@ def test_only_path_uses_the_shells_notation(lab: Lab) -> None:
 
 
 @line(44)
-def test_envs_nest_and_edits_are_kept(lab: Lab) -> None:
+def test_envs_can_be_nested_and_edits_are_kept(lab: Lab) -> None:
     first, second = lab.env("a"), lab.env("b")
     done, dumps = lab.run(
         "dump before", first, "dump first", second, "dump second", "deactivate", "dump back",
@@ -153,7 +153,7 @@ def test_envs_nest_and_edits_are_kept(lab: Lab) -> None:
 
 
 @line(44)
-def test_a_missing_env_is_refused_without_changes(lab: Lab) -> None:
+def test_activating_a_missing_env_is_an_error_and_changes_nothing(lab: Lab) -> None:
     enter = lab.env("a")
     (lab.folder / "drives/c/Users/me/a/.rocenv/record.json").unlink()
     done, dumps = lab.run("dump before", enter, "echo status $?", "dump after", "set")
@@ -163,6 +163,6 @@ def test_a_missing_env_is_refused_without_changes(lab: Lab) -> None:
 
 
 @line(44)
-def test_the_typed_command_works_in_all_runtimes() -> None:
+def test_the_printed_activation_command_works_in_all_runtimes() -> None:
     assert SHELLS["msys"].source(r"C:\Users\it's\activate") == r". 'C:/Users/it'\''s/activate'"
     assert posix._spelled(r"\\server\share\x").endswith("//server/share/x")

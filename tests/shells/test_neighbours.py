@@ -1,4 +1,4 @@
-"""Checklist line 31: an env inside and around conda, venv, virtualenv, direnv and mise.
+"""Checklist line 31: envs inside and around conda, venv, virtualenv, direnv and mise.
 
 In an order such as `TRrt`, `T` and `t` activate and deactivate the tool; `R` and `r` do so for the env.
 """
@@ -22,7 +22,7 @@ line = pytest.mark.checklist
 
 
 def _in(work: Work, *tools: type[Neighbour]) -> Iterator[Neighbour]:
-    """Create the tools that support the test's shell, and fail if there are none."""
+    """Create the tools that support the test's shell; fail the test if there are none."""
     serving = [tool for tool in tools if work.driver.name in tool.shells]
     assert serving
     for tool in serving:
@@ -53,7 +53,7 @@ class Walk:
         return f"{self.tool.name} {self.order}: {self.outcome}"
 
     def has_env(self, environ: Mapping[str, str]) -> bool:
-        """Whether the env is active in this environment; it must not be partly active."""
+        """Whether the env is active in this environment; fail the test if it is partly active."""
         changes = expand(CHANGES, str(self.prefix))
         after = apply(changes, self.dumps["base"])
         acts = set()
@@ -84,16 +84,16 @@ class Walk:
             dump = self.dumps[step]
             assert (self.has_env(dump), self.tool.is_on(dump)) == (env, tool), (step, str(self))
             if (env, tool) in expected:
-                if env and "PS1" in dump:  # venv exports the prompt, so it contains our label
+                if env and "PS1" in dump:  # venv exports the prompt, including rocenv's label
                     dump["PS1"] = dump["PS1"].removeprefix("(demo) ")
                 assert dump == expected[env, tool], (step, str(self))
-        # The tool's own variables may have different values in each run, but must have the same names.
+        # The values of the tool's own variables may differ between runs, but not their names.
         if self.order not in but:
             assert self.outcome.dumps[self.order].keys() == self.outcome.dumps["base"].keys()
 
 
 def _leave_ours(work: Work) -> str:
-    """Deactivate the env when `deactivate` belongs to a different tool, or did so before."""
+    """Deactivate the env if `deactivate` belongs to another tool, or did so before."""
     return work.driver.call("rocenv", "deactivate")
 
 
@@ -112,7 +112,7 @@ def test_envs_work_with_conda_and_mise_in_any_order(work: Work, order: str) -> N
         Walk(tool, order).assert_apart()
 
 
-# ---------------------------------------------------------------- tools that put PATH back
+# ---------------------------------------------------------------- tools that restore PATH
 
 
 @line(31)
@@ -120,8 +120,9 @@ def test_envs_work_with_conda_and_mise_in_any_order(work: Work, order: str) -> N
 def test_envs_nest_with_direnv_and_venv(work: Work, order: str) -> None:
     """Both restore the PATH that they saved when they were activated.
 
-    A venv keeps its own `deactivate`, and an env on top of it prints the command that deactivates the env. A
-    venv on top of an env replaces our `deactivate`. `rocenv deactivate` always deactivates the env.
+    A venv keeps its own `deactivate`, and activating an env on top of it prints the command that deactivates
+    the env. A venv on top of an env replaces rocenv's `deactivate`. `rocenv deactivate` always deactivates
+    the env.
     """
     for tool in _in(work, Venv, Virtualenv, Direnv):
         if not tool.same_name:
@@ -135,17 +136,17 @@ def test_envs_nest_with_direnv_and_venv(work: Work, order: str) -> None:
 
 @line(31)
 def test_envs_and_direnv_or_venv_can_be_deactivated_in_any_order(work: Work) -> None:
-    """If a user deactivates the env first, direnv or venv later restores a PATH that contains the env.
+    """If the user deactivates the env first, direnv or venv later restores a PATH that contains the env.
 
     venv stores the old PATH and prompt in shell variables, so rocenv removes the env from these variables.
     Deactivating a venv below an active env removes the env's programs from PATH, as with direnv.
 
     rocenv cannot change the PATH that direnv stores in DIRENV_DIFF, so PATH contains the env's programs
-    again, without the env's other variables, until the shell ends. If the user enters the folder first and
+    again, without the env's other variables, until the shell exits. If the user enters the folder first and
     leaves it while the env is active, PATH loses the env's programs; activating the env again restores them,
-    and the user can deactivate it as usual.
+    and the env can then be deactivated as usual.
 
-    In nushell, a virtualenv is an overlay, and deactivating it reverts all later changes. This deactivates
+    In nushell, a virtualenv is an overlay, and deactivating it reverts all later changes. That deactivates
     envs that were activated after it, and reactivates envs that were deactivated after it.
     """
     for tool in _in(work, Venv, Virtualenv, Direnv):

@@ -59,7 +59,7 @@ def test_the_hook_reads_names_and_values_unchanged(nushell: Work) -> None:
     assert not list(nushell.folder.rglob("canary*"))
 
 
-def test_bytes_that_are_not_text_are_refused(nushell: Work) -> None:
+def test_values_that_are_not_valid_text_are_rejected(nushell: Work) -> None:
     changes = [EnvChange(action="set", name="VALUE", value=os.fsdecode(b"a\xffb"))]
     prefix = nushell.env(changes=changes)
     outcome = nushell.run(nushell.enter(prefix), nushell.dump("active"))
@@ -70,7 +70,7 @@ def test_bytes_that_are_not_text_are_refused(nushell: Work) -> None:
     assert outcome.stderr and "VALUE" not in outcome.dumps["active"]
 
 
-def test_use_as_a_module_or_overlay_is_refused(nushell: Work) -> None:
+def test_using_the_script_as_a_module_or_overlay_is_an_error(nushell: Work) -> None:
     script = nushell.driver.quote(str(nushell.script(nushell.env())))
     for code in (f"use {script}", f"overlay use {script}"):
         outcome = nushell.run(code, nushell.dump("active"))
@@ -79,7 +79,7 @@ def test_use_as_a_module_or_overlay_is_refused(nushell: Work) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["{|| 'mine' }", "'mine'"])
-def test_a_prompt_set_while_active_is_kept(nushell: Work, prompt: str) -> None:
+def test_a_prompt_that_the_user_sets_while_an_env_is_active_is_kept(nushell: Work, prompt: str) -> None:
     enter, leave = nushell.enter(nushell.env()), nushell.driver.leave()
     mine, other = f"$env.PROMPT_COMMAND = {prompt}", "$env.PROMPT_COMMAND = {|| 'other' }"
     shown = nushell.driver.talk(nushell, [mine, enter, enter, leave, enter, other, leave])
@@ -90,7 +90,7 @@ def test_a_prompt_set_while_active_is_kept(nushell: Work, prompt: str) -> None:
 
 @pytest.fixture
 def hook(nushell: Work) -> str:
-    """The code that loads a hook whose program reports its arguments."""
+    """Code that loads a hook whose program reports its arguments."""
     program = nushell.folder / "program"
     program.write_text(
         "#!/bin/sh\ncase $1 in\nin) cat ;;\ntty) test -t 0 && test -t 1 && echo both ;;\n"
@@ -102,7 +102,7 @@ def hook(nushell: Work) -> str:
     return nushell.driver.load_hook(file)
 
 
-def test_the_program_gets_arguments_input_and_terminal_unchanged(nushell: Work, hook: str) -> None:
+def test_the_hook_passes_arguments_input_and_terminal_to_the_program(nushell: Work, hook: str) -> None:
     words = "007 1kb true null 1..2 'a b' '*' \"$HOME\" --flag -x=y -- -n '' ...[c d]"
     outcome = nushell.run(hook, "'text' | rocenv in | print --raw $in", f"rocenv {words}")
     given = "".join(f"[{word}]" for word in "007 1kb true null 1..2".split())
@@ -112,7 +112,7 @@ def test_the_program_gets_arguments_input_and_terminal_unchanged(nushell: Work, 
     assert shown[0].split()[0] == "both"
 
 
-def test_words_are_completed(nushell: Work) -> None:
+def test_rocenvs_arguments_are_completed(nushell: Work) -> None:
     nushell.env("my-env")
     shown = nushell.driver.talk(nushell, ["rocenv deacti\t"], first=nushell.hook())
     assert "no env is active" in shown[0]
@@ -133,11 +133,11 @@ def test_the_hook_does_not_reactivate_an_active_env(nushell: Work) -> None:
     shown = driver.talk(nushell, lines, first=nushell.hook())
     ends = [text.rsplit("\n", 1)[-1].strip() for text in shown]
     both = "(other) (demo) #>"
-    # In a deleted folder, the hook cannot search, so it changes nothing.
+    # In a deleted folder, the hook cannot search for `.rocenv`, so it changes nothing.
     assert ends == ["#>", "(demo) #>", *[both] * 3, "(demo) #>", "#>", "(demo) #>", "(demo) #>"]
 
 
-def test_a_missing_program_is_reported_once(nushell: Work) -> None:
+def test_the_hook_reports_a_missing_program_once(nushell: Work) -> None:
     there = nushell.folder / "there"
     there.mkdir()
     (there / ".rocenv").write_text("demo\n")
@@ -148,7 +148,7 @@ def test_a_missing_program_is_reported_once(nushell: Work) -> None:
     assert "rocenv: cannot run /no such" in shown[0] and "cannot run" not in shown[1]
 
 
-def test_a_nushell_without_the_sigil_gets_a_hook_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_nushell_gets_a_hook_without_the_sigil(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place(program="/100%/rocenv", envs="/envs")
     texts = {}
     for version in ("0.100.0", "0.111.1", "0.112.0", "0.120.0", "1.0.0", ""):

@@ -54,7 +54,7 @@ def test_zshs_hook_list_contains_the_hook_once(tmp_path: Path) -> None:
 
 @pytest.mark.quick
 @pytest.mark.parametrize("code", ["set +a", "set -a", "export _ROCENV_ALL=x"])
-def test_options_are_restored(posix: Work, code: str) -> None:
+def test_shell_options_are_restored(posix: Work, code: str) -> None:
     prefix = posix.env()
     show = 'echo "[$-]"'
     outcome = posix.run(code, show, posix.enter(prefix), show, posix.driver.leave(), show)
@@ -71,7 +71,7 @@ FIXED["ksh"] = ["readonly HIP_PATH=/x", "typeset -i HIP_PATH=1", "typeset -u HIP
 
 
 @pytest.mark.parametrize(("shell", "code"), [(name, code) for name in FIXED for code in FIXED[name]])
-def test_variables_that_cannot_be_set_are_refused_before_any_change(
+def test_variables_that_cannot_be_set_are_an_error_before_anything_changes(
     tmp_path: Path, shell: str, code: str
 ) -> None:
     work = _work(shell, tmp_path)
@@ -83,8 +83,8 @@ def test_variables_that_cannot_be_set_are_refused_before_any_change(
 
 
 @pytest.mark.parametrize("code", ["readonly PATH", "readonly HIP_PATH", "HIP_PATH=x; readonly HIP_PATH"])
-def test_a_read_only_variable_changes_nothing(posix: Work, code: str) -> None:
-    """dash, or any shell for unset variables, cannot detect this in advance; rocenv undoes its changes."""
+def test_activation_with_a_read_only_variable_fails_and_changes_nothing(posix: Work, code: str) -> None:
+    """Some shells cannot detect the read-only variable in advance, so the script undoes its changes."""
     outcome = posix.run(
         code,
         posix.dump("before"),
@@ -108,7 +108,7 @@ def test_a_shell_in_a_deleted_folder_continues(posix: Work) -> None:
     code = [f"mkdir {gone}", f"cd {gone}", f"rmdir {gone}"]
     outcome = posix.run(posix.hook(), *code, "_rocenv_look", "PWD=foo", "_rocenv_look", "echo reached")
     assert outcome.stdout.split() == ["reached"]
-    # A shell that starts in a deleted folder does not know the folder's path.
+    # A shell that starts in a deleted folder does not know its path.
     second = posix.folder / "second"
     second.write_text(f"{posix.hook()}\n_rocenv_look\necho again\n")
     started = posix.run(*code, f"exec {' '.join(posix.driver.argv(second))}")
@@ -127,7 +127,7 @@ def test_an_alias_named_rocenv_does_not_break_the_hook(posix: Work, alias: str) 
     assert outcome.dumps["active"]["HIP_PATH"].endswith("/demo/rocm"), outcome
 
 
-def test_the_users_cd_is_never_replaced(posix: Work) -> None:
+def test_a_cd_function_of_the_user_is_never_replaced(posix: Work) -> None:
     own = "cd() { echo mine; }"
     assert posix.run(own, posix.hook(), "cd /").stdout == "mine\n"
     if posix.driver.name not in ("bash", "zsh"):
@@ -137,7 +137,7 @@ def test_the_users_cd_is_never_replaced(posix: Work) -> None:
 @line(31)
 @pytest.mark.parametrize("second", ["first", "second"])
 def test_a_venv_between_two_envs_can_be_deactivated(posix: Work, second: str) -> None:
-    """The user activates A, a venv, then A or B. The venv keeps its `deactivate`; ours deactivates envs."""
+    """The user activates A, a venv, then A or B. The venv keeps its own `deactivate`."""
     venv = posix.folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     on = posix.driver.source(venv / "bin" / "activate")

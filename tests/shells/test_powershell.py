@@ -1,4 +1,4 @@
-"""PowerShell is not available to the tests, so a parser checks its script and hook, and people review them.
+"""PowerShell is not available to the tests, so a parser checks its script and hook, which are also reviewed.
 
 `REVIEWED` explains how the code satisfies each checklist line. The table from `scripts/test-shells` marks
 these lines as read, not passed.
@@ -29,7 +29,7 @@ NOT_APPLICABLE: dict[int, str] = {
     43: "about cmd",
     44: "only about bash on Windows",
 }
-# The function names are from `powershell-library.ps1` and the hook.
+# Functions in these texts are in `powershell-library.ps1` and in the hook.
 REVIEWED: dict[int, str] = {
     1: "variables are set before use, or checked with Test-Path if they may be absent; nothing is printed",
     2: "_RocenvLeave sets its own preferences; if no env is active, the hook calls the program",
@@ -103,14 +103,14 @@ def test_every_applicable_line_is_reviewed() -> None:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_the_grammar_accepts_a_linux_script(prefix: str) -> None:
+def test_the_script_for_linux_matches_the_grammar(prefix: str) -> None:
     script = linux(prefix)
     assert errors(script) == []
     assert {powershell.quote(f"{prefix}/bin"), powershell.quote(f"{prefix}/rocm")} < literals(script)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_grammar_accepts_the_hook_in_ascii(place: Place) -> None:
+def test_the_hook_is_ascii_and_matches_the_grammar(place: Place) -> None:
     hook = HOOKS[SHELL].render(place)
     assert errors(hook) == []
     assert hook.isascii()
@@ -123,7 +123,7 @@ def test_the_grammar_accepts_the_hook_in_ascii(place: Place) -> None:
 )
 def test_commands_that_users_can_redefine_are_called_by_their_full_name(code: str) -> None:
     own = set(re.findall(r"function global:([\w-]+)", code)) | {"_RocenvEnter"}
-    # The script library defines these functions before the hook calls them.
+    # The library defines these functions before the hook calls them.
     own |= {"_RocenvLeave"}
     for node in nodes(code):
         if node.type == "command_name":
@@ -133,7 +133,7 @@ def test_commands_that_users_can_redefine_are_called_by_their_full_name(code: st
 
 @pytest.mark.parametrize("code", [library("linux"), *map(HOOKS[SHELL].render, PLACES)])
 def test_every_variable_is_set_before_use(code: str) -> None:
-    """This detects misspelt names, and names that absorb the letters after them in a string."""
+    """This detects misspelled names, and names that absorb the letters after them in a string."""
     known = {"_", "args", "input", "null", "true", "false", "?", "host", "executioncontext", "myinvocation"}
     known |= {"global:lastexitcode", "function:prompt", "function:deactivate"}
     known |= {name.lower() for name in re.findall(r"\$((?:global:)?\w+)(?:, \$\w+)* =", code)}
@@ -147,11 +147,11 @@ def test_every_variable_is_set_before_use(code: str) -> None:
         (node.text or b"").decode() for node in nodes(code) if node.type in ("variable", "braced_variable")
     }
     names = {name.strip("$@{}").lower() for name in read}
-    # The script library defines these variables; the hook checks them with Test-Path.
+    # The library defines these variables, and the hook checks for them with Test-Path.
     assert names - known <= {"global:_rocenvstack"}, names - known
 
 
-def test_the_platforms_differ_as_in_the_oracle() -> None:
+def test_the_script_differs_between_platforms_as_in_the_oracle() -> None:
     posix, windows = library("linux"), library("windows")
     assert ".Split(':')" in posix and "-join ':'" in posix and "OrdinalIgnoreCase" not in posix
     assert ".Split(';')" in windows and "-join ';'" in windows and "OrdinalIgnoreCase" in windows
@@ -159,7 +159,7 @@ def test_the_platforms_differ_as_in_the_oracle() -> None:
     assert apply(CHANGES, {})["EMPTY"] == "" and entries(CHANGES, "PATH")
 
 
-def test_a_script_with_text_that_powershell_cannot_represent_is_refused(tmp_path: Path) -> None:
+def test_text_that_powershell_cannot_represent_is_rejected(tmp_path: Path) -> None:
     prefix = tmp_path / "n\udce9"
     prefix.mkdir()
     write_activation(prefix, "sd", CHANGES, WATCHED)
@@ -178,7 +178,7 @@ def test_a_script_with_text_that_powershell_cannot_represent_is_refused(tmp_path
         ("plain", "'plain'"),
     ],
 )
-def test_control_characters_do_not_appear_in_code(text: str, code: str) -> None:
+def test_the_script_contains_no_control_characters(text: str, code: str) -> None:
     assert powershell.quote(text) == code
 
 

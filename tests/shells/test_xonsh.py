@@ -1,4 +1,4 @@
-"""Tests for xonsh only: typed values, a prompt made of fields, and aliases that are functions."""
+"""Tests for xonsh only: typed values, prompts with fields, and aliases that are functions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_lists_can_be_edited_even_if_xonsh_would_expand_the_prefix(xonsh: Work, 
     assert outcome.dumps["after"]["PATH"] == f"/front:{base}:/after"
 
 
-def test_a_variable_reserved_by_xonsh_is_refused_before_anything_changes(xonsh: Work) -> None:
+def test_a_variable_reserved_by_xonsh_is_rejected_before_anything_changes(xonsh: Work) -> None:
     prefix = xonsh.env(changes=[*CHANGES, EnvChange(action="set", name="SHLVL", value="many")])
     outcome = xonsh.run(
         xonsh.dump("before"),
@@ -105,13 +105,13 @@ def test_another_tools_deactivate_is_kept(xonsh: Work) -> None:
     assert outcome.dumps["after"] == outcome.dumps["before"]
 
 
-def test_another_tools_deactivate_that_replaced_ours_is_kept(xonsh: Work) -> None:
+def test_a_deactivate_of_another_tool_that_replaced_rocenvs_is_kept(xonsh: Work) -> None:
     theirs = "aliases['deactivate'] = ['/bin/echo', 'theirs']"
     outcome = xonsh.run(xonsh.enter(xonsh.env()), theirs, "rocenv_deactivate", "deactivate")
     assert outcome.stdout == "theirs\n"
 
 
-def test_leaving_the_folder_keeps_an_earlier_env(xonsh: Work) -> None:
+def test_leaving_a_folder_keeps_an_env_that_was_active_before(xonsh: Work) -> None:
     prefix, _ = xonsh.env(), xonsh.env("other")
     there = xonsh.folder / "there"
     there.mkdir()
@@ -134,7 +134,7 @@ def test_a_damaged_script_causes_a_one_line_error(xonsh: Work, damage: bytes) ->
     assert outcome.stderr.startswith(f"rocenv: {script}: ") and outcome.stderr.count("\n") == 1
 
 
-def test_a_missing_program_is_reported_once(xonsh: Work) -> None:
+def test_the_hook_reports_a_missing_program_once(xonsh: Work) -> None:
     there = xonsh.folder / "there"
     there.mkdir()
     (there / ".rocenv").write_text("demo\n")
@@ -160,7 +160,7 @@ def test_the_users_prompt_is_marked_only_for_display(xonsh: Work, prompt: str) -
         assert outcome.dumps["active"]["PROMPT"] == outcome.dumps["before"]["PROMPT"]
 
 
-def test_xonshs_own_prompt_shows_the_env_once(xonsh: Work) -> None:
+def test_the_default_prompt_of_xonsh_shows_the_env_once(xonsh: Work) -> None:
     changes = [*CHANGES, EnvChange(action="set", name="VIRTUAL_ENV", value="{prefix}")]
     first, second = xonsh.env("first", changes), xonsh.env("second", changes)
     show = SHOW.replace("$PROMPT)", "'{env_name}#')")
@@ -190,7 +190,7 @@ def load(work: Work) -> str:
     return work.driver.load_hook(work.folder / "hook")
 
 
-def test_the_function_works_in_pipes_and_captures(hooked: Work) -> None:
+def test_the_hooks_function_works_in_pipes_and_captured_output(hooked: Work) -> None:
     outcome = hooked.run(
         load(hooked),
         "rocenv 'a b' | /usr/bin/tr a-z A-Z",

@@ -1,4 +1,4 @@
-"""Another disk with room for rocenv is one that this user can really use."""
+"""Suggestions of another disk for rocenv, which must have enough space and be usable by this user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from rocenv.system import WINDOWS, disks
 from rocenv.system.machine import mounts
 
-pytestmark = pytest.mark.skipif(WINDOWS, reason="the machine of the tests has one drive")
+pytestmark = pytest.mark.skipif(WINDOWS, reason="the test machine has only one drive")
 MOUNTS = """\
 22 27 0:21 / /proc rw,relatime - proc proc rw
 27 1 254:0 / / rw,relatime - ext4 /dev/vda1 rw
@@ -28,7 +28,9 @@ def test_only_local_disks_for_data_are_considered() -> None:
     assert disks.data_disks(mounts(MOUNTS)) == [Path("/data"), Path("/mnt/large disk")]
 
 
-def test_the_disk_with_most_room_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_disk_with_the_most_free_space_is_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     free = {"full": 900, "small": 99, "large": 400, "medium": 300}
     folders = [tmp_path / name for name in free]
     usage = shutil.disk_usage(tmp_path)
@@ -40,8 +42,8 @@ def test_the_disk_with_most_room_is_chosen(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["data", "da:ta"])
-def test_a_folder_that_no_env_can_use_is_not_offered(tmp_path: Path, name: str) -> None:
+def test_a_folder_that_cannot_contain_envs_is_not_suggested(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
-    assert not disks._is_usable(folder), "it does not exist"
+    assert not disks._is_usable(folder), "the folder does not exist"
     folder.mkdir()
     assert disks._is_usable(folder) == (name == "data")

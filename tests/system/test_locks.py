@@ -86,7 +86,7 @@ def test_only_users_with_write_access_can_open_a_lock(tmp_path: Path, umask: int
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_lock_from_an_older_version_becomes_private(tmp_path: Path) -> None:
+def test_a_lock_file_from_an_older_version_becomes_private(tmp_path: Path) -> None:
     path = tmp_path / "one.lock"
     path.touch()
     path.chmod(0o644)
@@ -104,7 +104,7 @@ def test_a_group_can_lock_its_shared_home(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) & 0o777 == 0o770
 
 
-def test_a_reader_cannot_block_others() -> None:
+def test_a_user_with_only_read_access_cannot_block_others() -> None:
     if os.geteuid() != 0:
         missing("only root can become another user")
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def test_a_reader_cannot_block_others() -> None:
         with locked(path):
             pass
         for each in (path.parent, path.parent.parent):
-            each.chmod(0o755)  # older versions created locks with this mode
+            each.chmod(0o755)  # older versions created lock files with this mode
         for program in ("cat", "ls"):
             done = subprocess.run(
                 [f"/bin/{program}", str(path)], user=65534, group=65534, extra_groups=(), cwd="/", check=False
@@ -120,7 +120,7 @@ def test_a_reader_cannot_block_others() -> None:
             assert (done.returncode == 0) == (program == "ls"), program
 
 
-def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_lock_file_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("precious")
     path = tmp_path / "one.lock"
@@ -138,7 +138,7 @@ def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
 
 
 class TestLongWait:
-    def test_shows_the_holder(self, tmp_path: Path) -> None:
+    def test_the_waiting_message_shows_the_holder(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         words = ("create", "demo", "--secret")
         with holder(path, words=words) as pid, waiter(path, waiting="waiting for another rocenv") as said:
@@ -148,7 +148,7 @@ class TestLongWait:
             )
             assert "--secret" not in path.read_text()
 
-    def test_prints_nothing_more_if_it_ends_early(self, tmp_path: Path) -> None:
+    def test_nothing_more_is_printed_if_the_wait_ends_early(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         with contextlib.ExitStack() as stack:
             stack.enter_context(holder(path))
@@ -157,7 +157,7 @@ class TestLongWait:
                 stack.close()
                 assert said.read() == ""
 
-    def test_lists_shared_holders_but_not_a_killed_one(self, tmp_path: Path) -> None:
+    def test_the_waiting_message_lists_shared_holders_but_not_a_killed_one(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         with holder(path, words=("create",)):
             pass  # killed
@@ -179,7 +179,7 @@ class TestLongWait:
                 who = f"process {pid}" if sys.platform == "linux" else "another process"
                 assert said.readline() == f"still waiting for {who}, which holds `{path}`\n"
 
-    def test_states_how_long_the_lock_has_been_held(self, tmp_path: Path) -> None:
+    def test_the_waiting_message_says_how_long_the_lock_has_been_held(self, tmp_path: Path) -> None:
         path = tmp_path / "one.lock"
         with holder(path, shared=True):
             path.write_text(f" {os.getpid()} {time.time() - 605:.0f} gc\n")
@@ -188,7 +188,7 @@ class TestLongWait:
                 assert who in said.readline()
 
 
-def test_the_holder_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_holder_leaves_no_files_behind(tmp_path: Path) -> None:
     path = tmp_path / "one.lock"
     with locked(path):
         assert path.read_text().startswith(f" {os.getpid()} ")

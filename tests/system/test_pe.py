@@ -16,7 +16,7 @@ SYSTEM = ("KERNEL32.dll", "msvcrt.dll")
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A set of DLLs: cublas64_11 needs rocblas, which needs amdhip64_6 and delay-loads hipblaslt."""
+    """DLLs in which cublas64_11 needs rocblas, which needs amdhip64_6 and delay-loads hipblaslt."""
     folder = tmp_path_factory.mktemp("set")
     hip = dll(folder / "amdhip64_6.dll", numbers="6,1,24177,0", text="6.1.24177-somebody's build")
     late = dll(folder / "hipblaslt.dll")
@@ -27,7 +27,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(shelf: Path, tmp_path: Path) -> Path:
-    """A copy of the set, with Windows' own DLLs in a separate folder."""
+    """A copy of these DLLs, with those of Windows in a separate folder."""
     (tmp_path / "set").mkdir()
     for path in shelf.iterdir():
         (tmp_path / "set" / path.name).write_bytes(path.read_bytes())
@@ -45,13 +45,13 @@ def test_headers_are_read(shelf: Path) -> None:
     library = pe.read(shelf / "rocblas.dll")
     assert library.machine == "64-bit"
     assert set(library.imports) >= {"amdhip64_6.dll", "KERNEL32.dll"}
-    assert "hipblaslt.dll" not in library.imports, "it is delay-loaded"
-    assert library.file_version == "4.2.4", "taken from the version text, because all numbers are 0"
+    assert "hipblaslt.dll" not in library.imports, "the import is delay-loaded"
+    assert library.file_version == "4.2.4", "the version comes from the text, because all numbers are 0"
     assert pe.read(shelf / "amdhip64_6.dll").file_version == "6.1.24177.0"
     assert pe.read(shelf / "hipblaslt.dll").file_version == ""
 
 
-def test_exports(shelf: Path) -> None:
+def test_exported_names_are_read(shelf: Path) -> None:
     names = pe.export_names(shelf / "cublas64_11.dll")
     assert {"cublasCreate_v2", "cublasSgemm_v2"} <= names
     assert "cublasHgemm" not in names
@@ -71,12 +71,12 @@ def test_delay_loaded_libraries_can_be_missing(place: Path) -> None:
     assert walk(place) == []
 
 
-def test_names_are_case_insensitive(place: Path) -> None:
+def test_dll_names_are_case_insensitive(place: Path) -> None:
     (place / "set" / "amdhip64_6.dll").rename(place / "set" / "AMDHIP64_6.DLL")
     assert walk(place) == []
 
 
-def test_the_first_folder_wins_even_with_an_incompatible_file(place: Path) -> None:
+def test_a_dll_in_the_first_folder_is_used_even_if_it_is_incompatible(place: Path) -> None:
     (place / "first").mkdir()
     other = bytearray((place / "set" / "rocblas.dll").read_bytes())
     header = int.from_bytes(other[0x3C:0x40], "little")
@@ -99,7 +99,7 @@ def test_missing_system_libraries_are_reported(place: Path) -> None:
     assert any("needs KERNEL32.dll: not found" in text for text in walk(place))
 
 
-def test_api_sets_need_no_file(place: Path) -> None:
+def test_api_sets_do_not_need_a_file(place: Path) -> None:
     api = place / "set" / "api-ms-win-core-heap-l1-1-0.dll"
     dll(api)
     dll(place / "set" / "user.dll", needs=[api])
@@ -116,7 +116,7 @@ def test_circular_imports_terminate(place: Path) -> None:
     assert walk(place, "a.dll") == ["a.dll needs b.dll, which needs gone.dll: not found"]
 
 
-def test_a_missing_folder_is_skipped(place: Path) -> None:
+def test_a_missing_search_folder_is_skipped(place: Path) -> None:
     path = place / "set" / "cublas64_11.dll"
     found = pe.missing(str(path), ["", place / "nowhere", str(place / "set")], [place / "system32"])
     assert found == []
@@ -130,7 +130,7 @@ def test_a_truncated_library_is_rejected(place: Path, kept: int) -> None:
         pe.read(path)
 
 
-def test_other_files_are_rejected(place: Path) -> None:
+def test_files_that_are_not_dlls_are_rejected(place: Path) -> None:
     for content in (b"MZ", b"\x7fELF" + bytes(100), b"MZ" + b"\xff" * 500):
         (place / "x").write_bytes(content)
         with pytest.raises(pe.NotPe):
@@ -139,7 +139,7 @@ def test_other_files_are_rejected(place: Path) -> None:
             pe.export_names(place / "x")
 
 
-def test_any_flipped_byte_is_accepted_or_rejected(place: Path) -> None:
+def test_a_dll_with_any_flipped_byte_is_read_or_rejected(place: Path) -> None:
     gc.freeze()  # pefile runs the garbage collector for every file; exclude objects from earlier tests
     whole = (place / "set" / "rocblas.dll").read_bytes()
     path = place / "set" / "flipped.dll"
@@ -155,7 +155,7 @@ def test_any_flipped_byte_is_accepted_or_rejected(place: Path) -> None:
 @pytest.mark.skipif(
     sys.platform == "win32", reason="Windows allows moving open files, depending on their flags"
 )
-def test_the_file_is_closed(place: Path) -> None:
+def test_a_dll_is_closed_after_reading(place: Path) -> None:
     path = place / "set" / "rocblas.dll"
     pe.read(path)
     pe.export_names(path)
@@ -179,8 +179,8 @@ def build(folder: Path, name: str, source: str, *needs: Path) -> Path:
     return made
 
 
-def test_load_failures_are_explained(tmp_path: Path) -> None:
-    """With DLLs that mingw built: `zluda/cublas.dll` needs `bin/rocblas.dll`."""
+def test_dll_load_failures_are_explained(tmp_path: Path) -> None:
+    """With DLLs built by mingw: `zluda/cublas.dll` needs `bin/rocblas.dll`."""
     rocblas = build(tmp_path / "bin", "rocblas.dll", A + B)
     cublas = build(tmp_path / "zluda", "cublas.dll", USES_BOTH, rocblas)
     system = tmp_path / "system32"

@@ -31,7 +31,7 @@ def test_merged_output_is_plain_text() -> None:
     assert done.ok and done.text == "bold Na\n"
 
 
-def test_a_missing_program_is_a_problem_not_an_exception(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_without_an_exception(tmp_path: Path) -> None:
     done = process.run([str(tmp_path / "none")])
     assert (
         done.code is None
@@ -50,7 +50,7 @@ def test_a_script_without_a_shebang_runs_in_sh(tmp_path: Path) -> None:
 
 @needs_groups
 @pytest.mark.parametrize("how", ["hangs", "ends"])
-def test_descendants_of_the_child_are_killed(tmp_path: Path, how: str) -> None:
+def test_descendants_of_the_child_process_are_killed(tmp_path: Path, how: str) -> None:
     child = f"sleep 60 & echo $! > {tmp_path}/pid; " + ("wait" if how == "hangs" else "exit 0")
     started = time.monotonic()
     done = process.run(["/bin/sh", "-c", child], timeout_s=1)
@@ -83,7 +83,7 @@ def test_endless_output_kills_the_child() -> None:
     assert not done.timed_out
 
 
-def test_lines_of_stderr_arrive_while_it_runs() -> None:
+def test_lines_of_stderr_arrive_while_the_program_runs() -> None:
     code = "import sys, time; print('first', file=sys.stderr, flush=True); time.sleep(1); sys.exit('last')"
     arrived: dict[str, float] = {}
     started = time.monotonic()
@@ -107,7 +107,7 @@ def test_an_exception_in_a_callback_kills_the_child(tmp_path: Path) -> None:
 
 
 @needs_groups
-def test_sigterm_also_kills_the_child(tmp_path: Path) -> None:
+def test_sigterm_to_the_parent_also_kills_the_child(tmp_path: Path) -> None:
     code = (
         "import sys; from rocenv.system import process\n"
         "process.run(['/bin/sh', '-c', 'echo $$; sleep 60'], stdout=sys.stdout.buffer)"

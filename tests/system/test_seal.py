@@ -1,4 +1,4 @@
-"""Sealed files are valid only in the home that wrote them."""
+"""Sealed files, which are valid only in the home that wrote them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_modified_foreign_and_swapped_files_are_rejected(tmp_path: Path) -> None:
+def test_modified_foreign_and_swapped_sealed_files_are_rejected(tmp_path: Path) -> None:
     key, file, other = tmp_path / "key", tmp_path / "a" / "x", tmp_path / "a" / "y"
     file.parent.mkdir()
     write_sealed(file, b"one\n\n", key)
@@ -40,7 +40,7 @@ def test_modified_foreign_and_swapped_files_are_rejected(tmp_path: Path) -> None
     refused()
 
 
-def test_the_folder_can_be_moved(tmp_path: Path) -> None:
+def test_sealed_files_stay_valid_if_their_folder_is_moved(tmp_path: Path) -> None:
     """The store prepares entries in a temporary folder, and users may rename a home."""
     staged = tmp_path / ".staging" / "sha" / "manifest.json"
     staged.parent.mkdir(parents=True)
@@ -66,7 +66,7 @@ def test_a_weak_or_readable_key_is_rejected(tmp_path: Path) -> None:
         write_sealed(file, b"one", key)
         assert read_sealed(file, key) == b"one"
         assert key.stat().st_mode & 0o777 == 0o600
-        assert len(set(key.read_bytes())) > 1, "a new one"
+        assert len(set(key.read_bytes())) > 1, "rocenv created a new key"
         key.chmod(0o644)
         with pytest.raises(DataError, match="is not this rocenv home's key"):
             read_sealed(file, key)

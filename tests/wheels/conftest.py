@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROCM = "whl/rocm6.2"
-BIG = bytes(range(256)) * 4096 * 3  # 3 MiB: large enough to stay shared
+BIG = bytes(range(256)) * 4096 * 3  # 3 MiB: large enough to remain shared
 
 
 @pytest.fixture(scope="session")
 def torch_wheels(python: Interpreter) -> list[Wheel]:
-    """torch for this Python and its dependencies, and two unrelated wheels."""
+    """Wheels for this Python: torch, its dependencies, and two unrelated ones."""
     series = python.series.replace(".", "")
     return [
         build_wheel(

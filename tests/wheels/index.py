@@ -1,4 +1,4 @@
-"""Small real wheels, and a simple index (PEP 503, 658) on loopback that serves them."""
+"""Small real wheels, and a simple index (PEP 503 and 658) on loopback that serves them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def build_wheel(
     algorithm: str = "sha256",
     compression: int = zipfile.ZIP_STORED,
 ) -> Wheel:
-    """Build a wheel with METADATA, WHEEL and a correct RECORD; it has one module unless `files` is given.
+    """Build a wheel with METADATA, WHEEL and a correct RECORD, and with one module unless `files` is given.
 
     Args:
         extras: Extra -> its requirements.
@@ -104,17 +104,15 @@ def _digest(data: bytes) -> str:
 
 @dataclass
 class Index:
-    """A server's behaviour; change a field to make it misbehave."""
+    """The behavior of the server; change a field to make it misbehave."""
 
     base: str  # http://127.0.0.1:PORT
     wheels: dict[str, list[Wheel]] = field(default_factory=dict)  # index folder -> its wheels
-    html: bool = False  # answer every page with a page that is not an index
-    hashed: bool = True  # include each file's hash
+    html: bool = False  # respond to every request with a page that is not an index
+    hashed: bool = True  # include the hash of each file
     headless: bool = False  # break the connection on requests for a file's size
-    login: str = ""  # NAME:PASSWORD that every request must have; "" = none
-    busy: list[str] = field(
-        default_factory=list
-    )  # path endings of the requests to answer with 503, once each
+    login: str = ""  # NAME:PASSWORD that every request must contain, or "" for none
+    busy: list[str] = field(default_factory=list)  # path endings whose first request gets a 503
     asked: list[str] = field(default_factory=list)  # every requested path
 
     def url(self, folder: str) -> str:

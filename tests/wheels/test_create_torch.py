@@ -1,4 +1,4 @@
-"""Run `rocenv create --torch`; everything is real except the wheels."""
+"""`rocenv create --torch`, where everything except the wheels is real."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ BIG = b"\x7fELF" + bytes(range(256)) * 8192
 
 @pytest.fixture
 def torch_world(mini: Mini, python: Interpreter) -> Iterator[tuple[Mini, Index]]:
-    """The miniature world, with a torch index behind a configured mirror."""
+    """The simulated machine, with a torch index behind a configured mirror."""
     series = python.series
     (mini.root / "profiles" / "torch.toml").write_text(ROWS.format(index=ORIGINAL, python=series))
     tag = f"cp{series.replace('.', '')}"
@@ -98,7 +98,9 @@ def test_an_env_with_torch_is_created_repaired_and_removed(
     assert torch["version"] == "2.8.0+rocm6.4"
     assert {wheel["name"] for wheel in torch["artifacts"]} == {"filelock", "torch"}
     assert all(len(wheel["sha256"]) == 64 for wheel in torch["artifacts"])
-    assert all(wheel["url"].startswith(f"{ORIGINAL}/") for wheel in torch["artifacts"]), "not the mirror's"
+    assert all(wheel["url"].startswith(f"{ORIGINAL}/") for wheel in torch["artifacts"]), (
+        "the lock contains the original URL, not that of the mirror"
+    )
 
     seen = mini.run(
         "run", "sd", "--", "python", "-c", "import torch; print(torch.__version__, torch.__file__)"
@@ -110,7 +112,7 @@ def test_an_env_with_torch_is_created_repaired_and_removed(
     assert rungs["files"]["status"] == "passed"
     assert rungs["torch"]["no_device"], rungs["torch"]
 
-    # Patch a source file in place, as app installers do; the next env must not see the change.
+    # Patch a source file in place, as app installers do, which must not affect the next env.
     patched = mini.prefix("sd") / "venv"
     (source,) = patched.rglob("torch/__init__.py")
     with source.open("ab") as out:
@@ -135,7 +137,7 @@ def test_an_env_with_torch_is_created_repaired_and_removed(
     assert rungs["files"]["status"] == "passed"
 
 
-def test_others_cannot_write_to_uvs_files(torch_world: tuple[Mini, Index]) -> None:
+def test_other_users_cannot_write_to_uvs_files(torch_world: tuple[Mini, Index]) -> None:
     mini, _ = torch_world
     before = os.umask(0)
     try:
@@ -149,13 +151,13 @@ def test_others_cannot_write_to_uvs_files(torch_world: tuple[Mini, Index]) -> No
         os.umask(before)
     paths = [mini.home, *mini.home.rglob("*")]
     writable = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o022]
-    # uv's lock files are open to everyone, so other users must not be able to reach them.
+    # uv's lock files are writable by everyone, so other users must not be able to access their folder.
     assert (mini.home / "cache" / "uv").stat().st_mode & 0o077 == 0
     left = [str(path) for path in writable if not path.is_relative_to(mini.home / "cache" / "uv")]
     assert left == []
 
 
-def test_torch_without_the_target_is_refused_with_alternatives(
+def test_a_torch_that_does_not_support_the_target_is_an_error_with_alternatives(
     torch_world: tuple[Mini, Index],
 ) -> None:
     mini, _ = torch_world
@@ -181,14 +183,14 @@ def test_an_unreachable_torch_index_does_not_affect_the_rocm_channel(
     with pytest.raises(FetchError, match="was lost"):
         make_plan(wish, context)
     lock = make_plan(wish, context, unlisted=True)
-    assert [part.kind for part in lock.components] == ["rocm", "torch"], "the set itself is complete"
+    assert [part.kind for part in lock.components] == ["rocm", "torch"], "the ROCm set itself is complete"
     assert "`create` would fail now, because the package lists could not be downloaded" in lock.local_notes
     done = mini.run("resolve", "--rocm", "6.4")
     assert done.returncode == 0, done.stderr
 
 
 class TestALockWithADifferentIndex:
-    """A wheel from an unknown host comes from the locally configured index, if it lists the same file."""
+    """Wheels from an unknown host, which the configured index replaces if it lists the same file."""
 
     @pytest.fixture
     def lock(self, torch_world: tuple[Mini, Index]) -> Path:
@@ -218,7 +220,9 @@ class TestALockWithADifferentIndex:
         hosts = json.loads(done.stdout)["foreign_hosts"]
         return {each["host"]: sorted(each["files"]) for each in hosts}, done.stderr
 
-    def test_the_env_is_built_from_the_local_index(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+    def test_an_env_from_a_lock_with_foreign_wheels_uses_the_configured_index(
+        self, torch_world: tuple[Mini, Index], lock: Path
+    ) -> None:
         mini, index = torch_world
         assert self.review(mini, lock, index.url("simple"))[0] == {}
         mini.env["UV_DEFAULT_INDEX"] = index.url("simple")
@@ -234,7 +238,7 @@ class TestALockWithADifferentIndex:
         shutil.rmtree(mini.home / "cache" / "uv")
         assert self.review(mini, lock, index.url("simple"), "--offline")[0] == {}
 
-    def test_a_different_hash_or_kind_of_file_is_shown(
+    def test_a_foreign_wheel_with_a_different_hash_or_type_is_shown(
         self, torch_world: tuple[Mini, Index], lock: Path
     ) -> None:
         mini, index = torch_world
@@ -249,14 +253,14 @@ class TestALockWithADifferentIndex:
         lock.write_text(json.dumps(plain))
         assert "https://evil.invalid" in self.review(mini, lock, index.url("simple"))[0]
 
-    def test_only_wheels_missing_from_the_index_are_shown(
+    def test_only_foreign_wheels_missing_from_the_index_are_shown(
         self, torch_world: tuple[Mini, Index], lock: Path
     ) -> None:
         mini, index = torch_world
         index.wheels["own"] = [build_wheel("numpy", "1.1"), build_wheel("other", "2.0")]
         assert self.review(mini, lock, index.url("own"))[0] == {"https://mirror.invalid": ["numpy"]}
 
-    def test_all_wheels_are_shown_if_the_index_is_unreachable(
+    def test_all_foreign_wheels_are_shown_if_the_index_is_unreachable(
         self, torch_world: tuple[Mini, Index], lock: Path
     ) -> None:
         mini, _ = torch_world
@@ -264,7 +268,9 @@ class TestALockWithADifferentIndex:
         assert hosts == {"https://mirror.invalid": ["numpy", "other"]}
         assert "cannot look up the lock's wheels: " in said
 
-    def test_the_plan_lists_the_packages(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+    def test_the_plan_lists_packages_from_the_foreign_index(
+        self, torch_world: tuple[Mini, Index], lock: Path
+    ) -> None:
         mini, _ = torch_world
         done = mini.run("create", "two", "--from", str(lock), "--dry-run", NO_PROXY="127.0.0.1")
         assert "installs these Python packages: filelock, numpy, other, torch" in done.stdout
@@ -286,9 +292,10 @@ def offline(mini: Mini, name: str, *options: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.skipif(
-    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="the interpreter is for one platform"
+    (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="the Python download is for this platform only",
 )
-def test_a_bundle_has_the_wheels_and_a_python_for_them(
+def test_a_bundle_contains_the_wheels_and_a_python_for_them(
     torch_world: tuple[Mini, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mini, _ = torch_world
@@ -300,11 +307,11 @@ def test_a_bundle_has_the_wheels_and_a_python_for_them(
     assert key.startswith("cpython-")
 
     refused = offline(mini, "lab", "-y")
-    assert refused.returncode == 1, "nobody vouches for wheels"
+    assert refused.returncode == 1, "wheels are not signed"
     said = " ".join(refused.stderr.split())
     assert "torch" in said
     assert key in said
-    assert "mini6-hip" not in said.partition("error:")[2], "the signed index lists it"
+    assert "mini6-hip" not in said.partition("error:")[2], "the signed index lists the package"
     done = offline(mini, "lab", "--trust-lock")
     assert done.returncode == 0, done.stderr
     home = str(mini.root / "elsewhere")
@@ -312,7 +319,7 @@ def test_a_bundle_has_the_wheels_and_a_python_for_them(
     seen = mini.run("run", "lab", "--", "python", "-c", code, ROCENV_HOME=home)
     assert seen.stdout == "2.8.0+rocm6.4\n", seen.stderr
 
-    # This machine has the same Python, so the bundle's was not needed yet.
+    # This machine has the same Python, so the one in the bundle has not been used yet.
     bundle = open_bundle(mini.root / "lab.tar")
     monkeypatch.setattr(sys, "executable", str(put_python(tmp_path / "python2", "2.7.1")))
     monkeypatch.setenv("PATH", "/nowhere")
@@ -322,7 +329,7 @@ def test_a_bundle_has_the_wheels_and_a_python_for_them(
     assert list(context.home.pythons.glob(f"{key}/bin/python3"))
 
 
-def test_a_mirror_serves_wheels_and_their_index(torch_world: tuple[Mini, Index]) -> None:
+def test_a_mirror_contains_wheels_and_their_index(torch_world: tuple[Mini, Index]) -> None:
     mini, index = torch_world
     create(mini, "lab", "--rocm", "6.4", "--torch", "--no-verify")
     done = mini.run("mirror", "mirror", "--json")

@@ -1,4 +1,4 @@
-"""Indices and unsigned files are read only over connections that are encrypted on every hop."""
+"""Plain HTTP, over which rocenv reads no indexes and no unsigned files, not even after a redirect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def wheel() -> Wheel:
 
 @pytest.fixture
 def plain(wheel: Wheel) -> Iterator[Loopback]:
-    """An unencrypted server, which also acts as a proxy for all others."""
+    """A plain HTTP server, which also acts as a proxy for all other hosts."""
     with Loopback(_site(wheel, f"/{wheel.filename}#sha256={wheel.sha256}")) as server:
         yield server
 
@@ -75,10 +75,10 @@ def with_settings(uv: Uv, **more: str) -> Uv:
     return replace(uv, environ={**environ, **NO_PIP, **more})
 
 
-# ---------------------------------------------------------------- an index without encryption
+# ---------------------------------------------------------------- plain HTTP indexes
 
 
-def test_an_unencrypted_index_is_refused_with_the_setting_in_a_hint(
+def test_a_plain_http_index_is_rejected_with_the_setting_in_a_hint(
     uv: Uv, python: Interpreter, plain: Loopback
 ) -> None:
     uv = with_settings(uv, http_proxy=plain.url)
@@ -132,12 +132,14 @@ def test_a_host_is_trusted_only_if_its_name_and_port_match(named: str, url: str,
     assert is_trusted(url, {**NO_PIP, "PIP_TRUSTED_HOST": named}) == expected
 
 
-def test_an_invalid_url_is_a_clear_error() -> None:
+def test_an_invalid_index_url_is_a_clear_error() -> None:
     with pytest.raises(FetchError, match="is not encrypted"):
         require_encrypted(("http://[::1/",), NO_PIP, "the index")
 
 
-def test_the_next_mirror_is_tried_with_a_note(uv: Uv, python: Interpreter, said: list[str]) -> None:
+def test_the_mirror_after_a_plain_http_one_is_tried_with_a_note(
+    uv: Uv, python: Interpreter, said: list[str]
+) -> None:
     def ask(url: str) -> str:
         if url != "https://good.invalid":
             uv.resolve(["thing"], index_url=url, python=python)
@@ -149,7 +151,7 @@ def test_the_next_mirror_is_tried_with_a_note(uv: Uv, python: Interpreter, said:
     assert said[0].endswith("trying https://good.invalid")
 
 
-def test_the_rule_also_applies_to_pages_that_rocenv_reads_itself(
+def test_pages_that_rocenv_reads_itself_must_also_be_encrypted(
     plain: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", plain.url)
@@ -175,11 +177,11 @@ def test_the_rule_also_applies_to_pages_that_rocenv_reads_itself(
     assert newest().version == "1.0"
 
 
-# ---------------------------------------------------------------- encrypted at first
+# ---------------------------------------------------------------- redirects to plain HTTP
 
 
 @pytest.mark.parametrize("no_proxy", ["", "127.0.0.1", "*"])
-def test_uv_does_not_follow_an_index_to_an_unencrypted_url(
+def test_uv_does_not_follow_a_redirect_from_an_index_to_plain_http(
     uv: Uv, python: Interpreter, secure: Loopback, plain: Loopback, certificate: Path, no_proxy: str
 ) -> None:
     place = f"{plain.url}/simple/thing/"
@@ -191,7 +193,7 @@ def test_uv_does_not_follow_an_index_to_an_unencrypted_url(
 
 
 @pytest.mark.parametrize("place", ["index", "page", "file"])
-def test_uvs_result_is_refused_if_it_bypassed_the_proxy_to_an_unencrypted_url(
+def test_uvs_result_is_rejected_if_it_bypassed_the_proxy_for_a_plain_http_url(
     uv: Uv,
     python: Interpreter,
     secure: Loopback,
@@ -200,7 +202,7 @@ def test_uvs_result_is_refused_if_it_bypassed_the_proxy_to_an_unencrypted_url(
     wheel: Wheel,
     place: str,
 ) -> None:
-    """rocenv cannot keep uv from using such a URL, so it refuses the result, even later from uv's cache."""
+    """rocenv cannot prevent uv from using such a URL, so it rejects the result, even if cached by uv."""
     secure.files = {f"/{wheel.filename}": wheel.data}
     plain.files = _site(wheel, f"{secure.url}/{wheel.filename}#sha256={wheel.sha256}")
     asked = f"{secure.url}/simple"
@@ -255,10 +257,10 @@ def test_a_cache_that_an_interrupted_call_did_not_check_is_discarded(
         replace(uv, offline=True).resolve(["thing"], index_url=f"{secure.url}/simple", python=python)
 
 
-def test_uv_does_not_read_files_from_unencrypted_urls(
+def test_uv_does_not_read_files_from_plain_http_urls(
     uv: Uv, python: Interpreter, secure: Loopback, plain: Loopback, certificate: Path, wheel: Wheel
 ) -> None:
-    """Without a hash on the page, uv would download and trust the wheel."""
+    """uv would download and trust the wheel, because the page contains no hash."""
     secure.files = _site(wheel, f"{plain.url}/{wheel.filename}")
     uv = with_settings(uv, SSL_CERT_FILE=str(certificate))
     with pytest.raises(FetchError, match=r"a link from .* to `http://127") as caught:
@@ -266,7 +268,7 @@ def test_uv_does_not_read_files_from_unencrypted_urls(
     assert (caught.value.code, plain.requests) == ("unencrypted", [])
 
 
-def test_an_unencrypted_redirect_is_refused_even_between_encrypted_hops(
+def test_a_plain_http_redirect_is_rejected_even_between_encrypted_ones(
     secure: Loopback, plain: Loopback, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secure.files = {"/end": b"x"}
@@ -325,7 +327,7 @@ def test_uv_gets_only_safe_environment_variables(
         return found
 
     base = seen()
-    kept = {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}  # uv treats an empty one as unset
+    kept = {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}  # uv treats empty variables as unset
     assert SWITCHES.keys() & base.keys() <= kept
     assert base["http_proxy"] == "http://127.0.0.1:0"
     assert "HTTP_PROXY" not in seen(HTTP_PROXY="http://p.invalid")
@@ -334,7 +336,7 @@ def test_uv_gets_only_safe_environment_variables(
     assert (behind["HTTPS_PROXY"], behind["NO_PROXY"]) == ("http://p.invalid", "corp.invalid")
     assert behind["http_proxy"] == "http://127.0.0.1:0"
 
-    # uv knows each Python's hash, so mirrors may be unencrypted, but a different list of Pythons may not.
+    # uv knows the hash of each Python, so a mirror may use plain HTTP, but another list of Pythons may not.
     mirror = with_settings(uv, UV_PYTHON_INSTALL_MIRROR="http://corp.invalid/pythons", http_proxy="http://p")
     assert json.loads(_install("3.12", mirror).stdout)["http_proxy"] == "http://p"
     listed = {"UV_PYTHON_DOWNLOADS_JSON_URL": "http://corp.invalid/list.json"}

@@ -26,7 +26,7 @@ def test_rocenvs_own_python_is_used_if_it_matches(uv: Uv, spec: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the other Python is a shell script")
-def test_a_python_given_by_path_is_used(uv: Uv, tmp_path: Path) -> None:
+def test_a_python_specified_by_path_is_used(uv: Uv, tmp_path: Path) -> None:
     other = tmp_path / "my python"
     other.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     other.chmod(0o755)
@@ -52,29 +52,30 @@ def test_a_python_that_does_not_run_is_reported(uv: Uv, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(
-    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="the download is for one platform"
+    (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="the Python download is for this platform only",
 )
 def test_a_missing_python_is_downloaded_into_the_home(
     uv: Uv, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    too_old = put_python(tmp_path / "python2", "2.7.1")  # replaces the Python that runs rocenv
+    too_old = put_python(tmp_path / "python2", "2.7.1")  # poses as the Python that runs rocenv
     environ = {**uv.environ, "PATH": "/nowhere", "UV_PYTHON_DOWNLOADS": "automatic"}
     environ["UV_PYTHON_DOWNLOADS_JSON_URL"] = downloads_of(Path(sys.executable).resolve(), tmp_path)
     monkeypatch.setattr(sys, "executable", str(too_old))
     assert find_python(OWN, replace(uv, environ=environ)).series == OWN
     assert said == [f"Python {OWN} is not installed; downloading it"]
     assert list(uv.pythons.glob(f"cpython-{OWN}.*/bin/python3"))
-    # It is installed now, so this works even if downloads are disabled.
+    # The Python is installed now, so this works even if downloads are disabled.
     assert find_python(OWN, replace(uv, offline=True, environ=environ)).series == OWN
     assert len(said) == 1
     assert not (tmp_path / "user" / ".local" / "bin").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the other Python is a shell script")
-def test_a_python_from_the_store_is_refused_even_if_requested(
+def test_a_python_from_the_microsoft_store_is_rejected_even_if_requested(
     uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Store Python's venv is outside the Store's folder."""
+    """Even through a venv, which is outside the Store's folder."""
     venv = put_python(tmp_path / "venv" / "python", "3.98.1", base="C:/Program Files/WindowsApps/Python.3.98")
     monkeypatch.setattr(Uv, "run", lambda *_: Outcome(code=0, stdout=f"{venv}\n", stderr=""))
     with pytest.raises(RocenvError, match="Microsoft Store") as caught:
@@ -84,7 +85,7 @@ def test_a_python_from_the_store_is_refused_even_if_requested(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the other Pythons are shell scripts")
-def test_a_python_from_the_store_found_by_uv_is_skipped(
+def test_a_python_from_the_microsoft_store_that_uv_finds_is_skipped(
     uv: Uv, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, other = (
@@ -110,13 +111,13 @@ def test_a_python_from_the_store_found_by_uv_is_skipped(
     assert said == ["Python 3.98 is not installed; downloading it"]
 
 
-def test_microsoft_store_paths_are_recognised() -> None:
+def test_microsoft_store_paths_are_recognized() -> None:
     assert is_from_store(Path(r"C:\Users\me\AppData\Local\Microsoft\WindowsApps\python3.11.exe"))
     assert not is_from_store(Path(r"C:\Users\me\MyWindowsApps\python.exe"))
 
 
 def put_python(path: Path, version: str, base: str = "/usr") -> Path:
-    """Write a script that answers rocenv's queries as this Python version does."""
+    """Write a script that responds to rocenv's queries like a Python of this version."""
     path.parent.mkdir(exist_ok=True)
     answer = {"version": version, "free_threaded": False, "pip_wheel": "", "base": base}
     path.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
@@ -125,7 +126,7 @@ def put_python(path: Path, version: str, base: str = "/usr") -> Path:
 
 
 def downloads_of(real: Path, folder: Path) -> str:
-    """Write a download list in uv's format. It contains one Python: a script that runs `real`."""
+    """Write a download list in uv's format with one Python: a script that runs `real`."""
     version = ".".join(map(str, sys.version_info[:3]))
     root = folder / "build" / "python"
     (root / "bin").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""rocenv uses passwords in mirror URLs, but writes them only to the settings."""
+"""Passwords in mirror URLs, which rocenv uses but must write only to the settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def with_login(url: str, password: str) -> str:
 
 
 def forms(password: str) -> list[bytes]:
-    """Return a password as written in plain text, in a URL, and in a header."""
+    """Return a password as it appears in plain text, in a URL and in a header."""
     header = base64.b64encode(f"{NAME}:{password}".encode())
     return [b"hunter2", header.rstrip(b"=")[:-2]]
 
@@ -123,7 +123,7 @@ def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
 
 
 class TestDebianPackages:
-    def test_a_configured_mirrors_password_is_not_revealed(self, mini: Mini) -> None:
+    def test_the_password_of_a_configured_mirror_is_not_revealed(self, mini: Mini) -> None:
         mini.server.login = f"{NAME}:{ENCODED}"
         address = with_login(f"{mini.server.url}/debian", ENCODED)
         assert mini.run("config", "set", "mirrors.debian:", address).returncode == 0
@@ -135,14 +135,14 @@ class TestDebianPackages:
         shutil.rmtree(mini.home / "store", onerror=None)
         look_everywhere(mini, ENCODED)
 
-    def test_an_apt_mirrors_password_is_not_revealed(self, mini: Mini) -> None:
+    def test_the_password_of_an_apt_mirror_is_not_revealed(self, mini: Mini) -> None:
         mini.server.login = f"{NAME}:{ENCODED}"
         sources = mini.sysroot / "etc/apt/sources.list.d/mini.sources"
         sources.write_text(sources.read_text().replace(mini.server.url, with_login(mini.server.url, ENCODED)))
         look(mini, mini.create("demo", "--json"), ENCODED)
 
     def test_a_password_in_netrc_is_not_revealed(self, mini: Mini) -> None:
-        """.netrc contains the password unencoded."""
+        """`.netrc` contains the password without escapes."""
         mini.server.login = f"{NAME}:{PLAIN}"
         (mini.root / "user" / ".netrc").write_text(f"machine 127.0.0.1 login {NAME} password {PLAIN}\n")
         look(mini, mini.create(), PLAIN)
@@ -159,7 +159,7 @@ class TestDebianPackages:
         assert holders(mini.home, ENCODED) == []
 
     @pytest.mark.parametrize("server", ["http://127.0.0.1:1", "http://no-such-host.invalid"])
-    def test_an_unreachable_mirrors_password_is_not_revealed(self, server: str) -> None:
+    def test_the_password_of_an_unreachable_mirror_is_not_revealed(self, server: str) -> None:
         network = Network(mirrors=(("debian:", (with_login(server, ENCODED),)),), pause_s=0.001)
         with pytest.raises(FetchError) as caught:
             network.get("debian:dists/mini/InRelease")
@@ -231,7 +231,7 @@ class TestWheels:
     def test_no_command_line_contains_the_password(
         self, mini: Mini, torch: Index, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """All users on a machine can read command lines."""
+        """All users of a machine can read command lines."""
         torch.login = f"{NAME}:{ENCODED}"
         for name, value in {**mini.env, "NO_PROXY": "127.0.0.1"}.items():
             monkeypatch.setenv(name, value)
@@ -268,8 +268,8 @@ class TestWheels:
 
 
 @pytest.mark.parametrize("release", ["10.0", "7.14"])
-def test_amds_wheels_do_not_reveal_the_password(tmp_path: Path, release: str) -> None:
-    """10.0 has an index with pages; 7.14 has a single page of AMD's files, used with the general index."""
+def test_amds_wheel_indexes_do_not_reveal_the_password(tmp_path: Path, release: str) -> None:
+    """10.0 has an index with pages; 7.14 has a single page, which is combined with the general index."""
     with AmdIndex() as index:
         home = tmp_path / "home"
         write_settings(home, index)
@@ -307,7 +307,9 @@ class TestSettings:
             "https://anna:hunter2@/",
         ],
     )
-    def test_a_password_that_is_not_encoded_is_refused_and_not_shown(self, mini: Mini, address: str) -> None:
+    def test_a_password_that_is_not_percent_encoded_is_rejected_and_not_shown(
+        self, mini: Mini, address: str
+    ) -> None:
         done = mini.run("config", "set", "mirrors.debian:", address)
         assert done.returncode == 1
         assert "hunter2" not in done.stderr
@@ -328,7 +330,7 @@ class TestSettings:
         finally:
             file.unlink()
 
-    def test_bundles_and_reports_do_not_reveal_a_proxys_password(self, mini: Mini) -> None:
+    def test_bundles_and_reports_do_not_reveal_the_password_of_a_proxy(self, mini: Mini) -> None:
         mini.create()
         proxy = "http://anna:hunter2-secret@127.0.0.1:9/"
         variables = dict.fromkeys(("http_proxy", "HTTPS_PROXY", "all_proxy", "PIP_INDEX_URL"), proxy)
@@ -355,11 +357,11 @@ class TestSettings:
         ("https://a:b@c@host/", "https://***@host/"),
     ],
 )
-def test_masking(text: str, shown: str) -> None:
+def test_passwords_in_text_are_masked(text: str, shown: str) -> None:
     assert mask_logins(text) == shown
 
 
-def test_a_login_is_sent_only_to_its_own_server() -> None:
+def test_a_login_is_sent_only_to_the_server_in_its_url() -> None:
     network = Network(mirrors=(("pypi:", ("https://a:b@mirror:8443/simple",)),))
     assert network.candidates("https://mirror:8443/files/x") == ("https://a:b@mirror:8443/files/x",)
     for other in (

@@ -1,4 +1,4 @@
-"""What `verify` and `doctor` report about broken envs with ROCm wheels, and how to fix them."""
+"""`verify` and `doctor` on broken envs with ROCm wheels, and the commands that fix them."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def added(path: Path, content: bytes) -> Iterator[Path]:
         path.unlink()
 
 
-# ---------------------------------------------------------------- load
+# ---------------------------------------------------------------- the load rung
 
 
-def test_load_fails_if_rocm_sdk_finds_a_different_library(made: World) -> None:
-    """`rocm_sdk` uses the first of several matching files, and so does PyTorch."""
+def test_the_load_rung_fails_if_rocm_sdk_finds_a_different_library(made: World) -> None:
+    """Like PyTorch, `rocm_sdk` uses the first of several matching files."""
     library = made.site("sd") / "_rocm_sdk_core" / "lib" / "libamdhip64.so.7"
     with added(library.with_suffix(".6"), b"left by an older release") as other:
         load_ = rungs(made, "--upto", "load")["load"]
@@ -74,7 +74,7 @@ def test_load_fails_if_rocm_sdk_finds_a_different_library(made: World) -> None:
         ("import os; os._exit(3)", "ended with exit code 3 in `rocm_sdk`"),
     ],
 )
-def test_load_fails_if_rocm_sdk_cannot_find_a_library(made: World, line: str, detail: str) -> None:
+def test_the_load_rung_fails_if_rocm_sdk_cannot_find_a_library(made: World, line: str, detail: str) -> None:
     with added(made.site("sd") / "zz.pth", line.encode()):
         load_ = rungs(made, "--upto", "load")["load"]
     assert load_["status"] == "failed"
@@ -83,7 +83,7 @@ def test_load_fails_if_rocm_sdk_cannot_find_a_library(made: World, line: str, de
         assert "package `rocm-sdk-core` provides it; `rocenv repair sd`" in load_["detail"]
 
 
-def test_load_fails_with_a_runtime_from_outside_the_env(made: World, tmp_path: Path) -> None:
+def test_the_load_rung_fails_with_a_runtime_from_outside_the_env(made: World, tmp_path: Path) -> None:
     folder = made.site("sd") / "_rocm_sdk_core" / "lib"
     other = tmp_path / "libamdhip64.so.7"
     shutil.copy(folder / other.name, other)
@@ -92,8 +92,8 @@ def test_load_fails_with_a_runtime_from_outside_the_env(made: World, tmp_path: P
     assert f"from outside the env: {other}" in load_["detail"]
 
 
-def test_only_rocms_libraries_must_come_from_the_env(made: World, tmp_path: Path) -> None:
-    """A wheel can bundle the Windows C++ runtime, although the system has it."""
+def test_only_rocm_libraries_must_come_from_the_env(made: World, tmp_path: Path) -> None:
+    """A wheel may bundle the Windows C++ runtime, which the system also has."""
     prefix = Prefix(made.prefix("sd"))
     c_library = load().c_library[0]
     probe = probe_of(prefix, prefix.record(), c_library, target=TARGET, work_dir=tmp_path, timeout_s=1)
@@ -102,7 +102,7 @@ def test_only_rocms_libraries_must_come_from_the_env(made: World, tmp_path: Path
     assert "libtorch_hip.so" not in known
 
 
-# ---------------------------------------------------------------- blas and torch
+# ---------------------------------------------------------------- the blas and torch rungs
 
 
 def test_missing_kernels_are_listed_with_the_command_that_adds_them(made: World) -> None:
@@ -122,14 +122,14 @@ def test_missing_kernels_are_listed_with_the_command_that_adds_them(made: World)
 
 
 def test_a_torch_that_returns_zeros_fails(made: World) -> None:
-    """torch can fail even if it imports and its calls return no errors."""
+    """A torch can be broken even if it can be imported and its calls return no errors."""
     done = made.run("verify", "sd", "--json", ok=False, ROCENV_STANDIN_FAIL="sgemm=zero")
     report = json.loads(done.stdout)
     torch = next(rung for rung in report["rungs"] if rung["rung"] == "torch")
     assert torch["status"] == "failed"
     assert "matmul: all 65536 elements are 0" in torch["detail"]
     assert "there are no kernels" not in torch["detail"]
-    assert not report["advice"], "there are no known problems with this set"
+    assert not report["advice"], "this set has no known problems"
 
 
 # ---------------------------------------------------------------- packages that pip replaced
@@ -166,7 +166,9 @@ def test_mixed_rocm_releases_are_reported_and_fixed(made: World) -> None:
 
 
 @pytest.mark.parametrize(("version", "shown"), [("main", "main"), ("", "ENOENT")])
-def test_a_package_without_a_version_differs_from_the_lock(made: World, version: str, shown: str) -> None:
+def test_a_package_without_a_version_is_reported_as_different_from_the_lock(
+    made: World, version: str, shown: str
+) -> None:
     with added(made.site("sd") / f"rocm_sdk_core-{version}.dist-info", b""):
         [finding] = findings(made)
     assert finding["check"] == "env_rocm_mixed"

@@ -1,4 +1,4 @@
-"""Install ROCm as Python wheels from a loopback copy of AMD's indices, with the real rocenv, uv and pip."""
+"""ROCm as Python wheels from a loopback copy of AMD's indexes, with the real rocenv, uv and pip."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ checked = "2026-11-22"
 
 @dataclass
 class World:
-    """A home whose mirrors are copies of AMD's indices on loopback."""
+    """A home whose mirrors are copies of AMD's indexes on loopback."""
 
     home: Path
     index: AmdIndex
@@ -88,10 +88,10 @@ class World:
 
 
 def write_settings(home: Path, index: AmdIndex) -> None:
-    """Point a home to the loopback indices and add their files' hashes."""
+    """Configure a home for the loopback indexes and add the hashes of their files."""
     index.write_mirrors(home)
     (home / "profiles").mkdir()
-    # The shipped hashes are for AMD's real files.
+    # Omit the shipped hashes, which are for AMD's real files.
     rows = [
         _HASH.format(index=row.index, file=row.file, sha256=index.wheel(row.file).sha256)
         for row in load().file_hash
@@ -112,7 +112,8 @@ def world(root: Path, index: AmdIndex) -> World:
         "ROCENV_STANDIN_TARGET": "gfx1151",
         "UV_HTTP_RETRIES": "0",
         "UV_PYTHON_DOWNLOADS": "never",
-        # There is no proxy, so requests to the original URLs fail at once and nothing leaves this machine.
+        # This proxy does not exist, so requests to the original URLs fail immediately and nothing leaves this
+        # machine.
         "https_proxy": "http:///",
     }
     return World(home, index, env)
@@ -126,7 +127,7 @@ def amd(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home for tests that only plan and change nothing."""
+    """A home for tests that only plan."""
     with AmdIndex() as index:
         yield world(tmp_path_factory.mktemp("plans"), index)
 
@@ -147,7 +148,7 @@ def names(plan: Any, kind: str) -> list[str]:
 
 
 def changed(wheel: bytes) -> bytes:
-    """Change a wheel's first member, but nothing that uv reads to plan."""
+    """Change the first member of a wheel, but nothing that uv reads to plan."""
     return wheel[:120] + bytes([wheel[120] ^ 1]) + wheel[121:]
 
 
@@ -180,14 +181,16 @@ def test_a_plan_resolves_device_packages_from_metadata(plans: World) -> None:
     ):
         assert wheel in torch
     urls = [each["url"] for part in plan["components"] for each in part["artifacts"]]
-    assert all(url.startswith("https://stable.repo.amd.com/rocm/") for url in urls), "the mirror's"
+    assert all(url.startswith("https://stable.repo.amd.com/rocm/") for url in urls), (
+        "the URL is that of the mirror"
+    )
     assert all(each["size_bytes"] for part in plan["components"] for each in part["artifacts"])
     whole = [
         each.path
         for each in plans.index.requests
         if each.path.endswith((".whl", ".tar.gz")) and each.method == "GET" and "Range" not in each.headers
     ]
-    assert not whole, "files were downloaded to plan"
+    assert not whole, "planning must not download whole files"
 
 
 def test_the_plan_lists_files_without_a_published_hash(plans: World) -> None:
@@ -197,7 +200,7 @@ def test_the_plan_lists_files_without_a_published_hash(plans: World) -> None:
     assert "compilers and headers are not included; `--dev` adds them" in told
 
 
-def test_each_of_several_targets_gets_its_packages(plans: World) -> None:
+def test_a_plan_for_several_targets_contains_the_packages_for_each(plans: World) -> None:
     plan = plans.json("resolve", "--rocm", "10.0", "--torch", "--target", "gfx1100,gfx1201")
     rocm, torch = names(plan, "rocm"), names(plan, "torch")
     assert {"rocm-sdk-device-gfx1100 10.0.0", "rocm-sdk-device-gfx1201 10.0.0"} <= set(rocm)
@@ -220,7 +223,9 @@ def test_a_mixed_cluster_installs_from_a_bundle_or_a_mirror(amd: World, tmp_path
         verified = amd.json(*argv, ROCENV_OFFLINE="1", **gpu)["verify"]
         assert (verified["target"], verified["level"]) == (node, "torch")
     other: dict[str, Any] = {"ROCENV_HOME": str(tmp_path / "client")}
-    shutil.copytree(amd.home / "profiles", tmp_path / "client" / "profiles")  # the hashes of these files
+    shutil.copytree(
+        amd.home / "profiles", tmp_path / "client" / "profiles"
+    )  # which contain the hashes of these files
     with serving(folder) as url:
         for each in settings:
             place = f"{url}/{each['folder']}/"
@@ -228,7 +233,7 @@ def test_a_mixed_cluster_installs_from_a_bundle_or_a_mirror(amd: World, tmp_path
         plan = amd.json("resolve", "--rocm", "10.0", "--torch", *targets, **other)
     assert len(amd.index.requests) == before
     mine = amd.json("resolve", "--rocm", "10.0", "--torch", *targets)
-    # AMD's index publishes no hashes; the mirror does.
+    # AMD's index does not publish hashes, but the mirror does.
     for part, own in zip(plan["components"], mine["components"], strict=True):
         assert all(each["sha256"] for each in part["artifacts"])
         assert [each["url"] for each in part["artifacts"]] == [each["url"] for each in own["artifacts"]]
@@ -254,8 +259,8 @@ def test_a_node_can_install_only_its_part_of_a_lock(amd: World, tmp_path: Path) 
     assert (done.returncode, b"not for gfx942" in done.stderr) == (1, True), done.stderr
 
 
-def test_a_build_for_a_different_release_is_not_used(amd: World) -> None:
-    """PyTorch sets no upper bound, and the newest triton that it accepts is for a newer ROCm."""
+def test_a_package_built_for_a_different_rocm_release_is_not_used(amd: World) -> None:
+    """PyTorch sets no upper bound, so the newest triton that it accepts is for a newer ROCm."""
     data = amd.index.wheel(TORCH).data
     unbound = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(unbound, "w") as new:
@@ -272,7 +277,7 @@ def test_a_build_for_a_different_release_is_not_used(amd: World) -> None:
 
 
 def test_a_torch_without_kernels_for_the_gpu_is_not_used(amd: World) -> None:
-    """uv ignores extras that a wheel does not have."""
+    """uv ignores extras that a wheel does not define."""
     stable = replace(amd_wheels.STABLE[0], targets=("gfx1100",))
     amd.index.replace(TORCH, amd_wheels.torch(stable, "2.13.0", CURRENT, LINUX).data)
     done = amd.run("resolve", *CREATE, ok=False)
@@ -288,7 +293,9 @@ def test_the_newest_nightly_with_torch_is_used(plans: World) -> None:
     assert older < newest
     assert f"torch 2.14.0+rocm{older}" in names(with_torch, "torch")
     assert with_torch["components"][0]["why"].endswith("built for gfx1100; AMD's support is not known yet")
-    assert not any("release candidate" in note for note in with_torch["notes"]), "its index lists it"
+    assert not any("release candidate" in note for note in with_torch["notes"]), (
+        "the index of this nightly lists the torch"
+    )
 
 
 @pytest.mark.parametrize(
@@ -340,7 +347,7 @@ def test_an_index_without_ranges_or_with_hashes_produces_the_same_plan(plans: Wo
 # ---------------------------------------------------------------- trust
 
 
-def test_a_file_whose_hash_differs_from_the_data_is_refused(amd: World) -> None:
+def test_a_file_whose_hash_differs_from_the_data_is_rejected(amd: World) -> None:
     amd.index.replace(CORE, changed(amd.index.wheel(CORE).data))
     done = amd.run("create", "sd", *WITHOUT_TORCH, "-y", ok=False)
     assert done.returncode == 1
@@ -348,7 +355,7 @@ def test_a_file_whose_hash_differs_from_the_data_is_refused(amd: World) -> None:
     assert json.loads(amd.run("list", "--json").stdout)["envs"] == []
 
 
-def test_an_index_that_contradicts_a_known_hash_is_refused(tmp_path: Path) -> None:
+def test_an_index_that_contradicts_a_known_hash_is_rejected(tmp_path: Path) -> None:
     with AmdIndex(hashes=True) as index:
         amd = world(tmp_path, index)
         index.break_hash(CORE)
@@ -357,7 +364,7 @@ def test_an_index_that_contradicts_a_known_hash_is_refused(tmp_path: Path) -> No
         assert "but rocenv expects" in done.stderr.decode()
 
 
-def test_later_downloads_must_match_the_first(made: World, tmp_path: Path) -> None:
+def test_later_downloads_must_match_the_hash_of_the_first(made: World, tmp_path: Path) -> None:
     pins = made.home / "pins.json"
     assert len(json.loads(pins.read_text())["pins"]) > 10
     lock = tmp_path / "sd.lock"
@@ -374,7 +381,7 @@ def test_later_downloads_must_match_the_first(made: World, tmp_path: Path) -> No
     assert "this is not the expected `torch 2.13.0+rocm10.0.0`" in done.stderr.decode()
 
 
-def test_an_index_whose_hash_differs_from_the_first_download_is_refused(tmp_path: Path) -> None:
+def test_an_index_whose_hash_differs_from_the_first_download_is_rejected(tmp_path: Path) -> None:
     with AmdIndex(hashes=True) as index:
         amd = world(tmp_path, index)
         plan = amd.json("resolve", *WITHOUT_TORCH)
@@ -386,7 +393,7 @@ def test_an_index_whose_hash_differs_from_the_first_download_is_refused(tmp_path
         assert "its first download had" in " ".join(done.stderr.decode().split())
 
 
-def test_an_invalid_page_is_a_clear_error(amd: World) -> None:
+def test_an_invalid_index_page_is_a_clear_error(amd: World) -> None:
     paths = ("/stable/rocm/pytorch/whl-next/torch/", "/stable/rocm/core/whl-next/rocm/")
     for path in paths:
         amd.index.drop_page(path)
@@ -423,7 +430,7 @@ def test_a_web_page_instead_of_a_wheel_is_not_pinned(amd: World) -> None:
 
 
 def test_a_package_with_unreadable_metadata_is_a_clear_error(tmp_path: Path) -> None:
-    """There is no hash that identifies the correct file."""
+    """Without a hash, rocenv cannot tell that the file is damaged."""
     metadata = "Metadata-Version: 2.1\nName: ro\u0109m\nVersion: 10.0.0\n".encode()
     sdist = _sdist(tmp_path, {"PKG-INFO": metadata})
     wheel = tmp_path / "x.whl"
@@ -435,13 +442,15 @@ def test_a_package_with_unreadable_metadata_is_a_clear_error(tmp_path: Path) -> 
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("rocm-10.0.0.dist-info/METADATA", metadata)
     content = wheel.read_bytes()
-    at = content.index(b"/METADATA") + len("/METADATA") + 9  # after the name: the LZMA header and a zero
+    at = (
+        content.index(b"/METADATA") + len("/METADATA") + 9
+    )  # after the name come the LZMA header and a zero byte
     wheel.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
     with pytest.raises(ArchiveError, match="did not serve a Python package: Corrupt"):
         require_package(_artifact("rocm", kind="wheel"), wheel)
 
 
-def test_an_sdist_becomes_a_wheel_without_running_its_code(tmp_path: Path) -> None:
+def test_an_sdist_is_converted_to_a_wheel_without_running_its_code(tmp_path: Path) -> None:
     path = _sdist(
         tmp_path, {"setup.py": b"raise SystemExit('was run')", "src/rocm_sdk/__init__.py": b"x = 1\n"}
     )
@@ -449,7 +458,7 @@ def test_an_sdist_becomes_a_wheel_without_running_its_code(tmp_path: Path) -> No
     others = [_artifact("rocm-sdk-core"), _artifact("rocm-sdk-device-gfx1151")]
     name, content = wheel_of(path, rocm, others)
     assert name == "rocm-10.0.0-py3-none-any.whl"
-    assert wheel_of(path, rocm, others) == (name, content), "the bytes differ"
+    assert wheel_of(path, rocm, others) == (name, content), "the result must be reproducible"
     with zipfile.ZipFile(io.BytesIO(content)) as wheel:
         assert "setup.py" not in wheel.namelist()
         metadata = wheel.read("rocm-10.0.0.dist-info/METADATA").decode()
@@ -458,7 +467,7 @@ def test_an_sdist_becomes_a_wheel_without_running_its_code(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("member", ["../../out.py", "/etc/out.py", "src/../../out.py"])
-def test_an_sdist_with_escaping_paths_is_refused(tmp_path: Path, member: str) -> None:
+def test_an_sdist_with_paths_that_point_outside_is_rejected(tmp_path: Path, member: str) -> None:
     path = _sdist(tmp_path, {member: b"x"})
     with pytest.raises(ArchiveError, match="unsafe name"):
         wheel_of(path, _artifact("rocm"), [])
@@ -499,17 +508,17 @@ def test_activation_points_only_to_the_wheels(made: World) -> None:
     found = dict(pair.split("=", 1) for pair in pairs)
     core = str(made.site("sd") / "_rocm_sdk_core")
     assert (found["ROCM_PATH"], found["HIP_PATH"]) == (core, core)
-    assert found["LD_LIBRARY_PATH"] == "/opt/rocm/lib", "wheels find their own libraries"
+    assert found["LD_LIBRARY_PATH"] == "/opt/rocm/lib", "wheels find their libraries by themselves"
     assert python.strip() == str(made.prefix("sd") / "venv" / "bin" / "python")
     constraints = {name: value for name, value in found.items() if name.endswith("CONSTRAINT")}
     kinds = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT")
     assert constraints == dict.fromkeys(kinds, found["PIP_CONSTRAINT"])
     assert found["PIP_CONSTRAINT"] == (made.prefix("sd") / CONSTRAINTS).as_uri()
-    assert " " not in found["PIP_CONSTRAINT"], "pip splits it at spaces"
+    assert " " not in found["PIP_CONSTRAINT"], "pip splits the variable at spaces"
     lines = (made.prefix("sd") / CONSTRAINTS).read_text().splitlines()
     kept = {line.partition("==")[0] for line in lines if not line.startswith("#")}
     assert {"torch", "torchvision", "torchaudio", "triton", "rocm", "rocm-sdk-core"} <= kept
-    assert not {"numpy", "rocm-bootstrap"} & kept, "packages can replace these"
+    assert not {"numpy", "rocm-bootstrap"} & kept, "other packages may replace these"
 
 
 def test_other_builds_cannot_replace_torch_for_rocm(made: World, tmp_path: Path) -> None:
@@ -544,7 +553,7 @@ def test_a_package_built_in_isolation_installs_under_the_constraints(made: World
 
 
 def test_a_package_is_not_built_with_a_different_torch(made: World, tmp_path: Path) -> None:
-    """pip and uv refuse a different torch; without build isolation, they use the env's torch."""
+    """pip and uv reject a different torch, and use the env's torch without build isolation."""
     source = isolated(tmp_path / "isolated", requires="torch")
     page = tmp_path / "pypi"
     page.mkdir()
@@ -565,7 +574,7 @@ def test_the_no_guard_option_omits_the_constraints(plans: World) -> None:
     assert "PIP_CONSTRAINT" in plans.json("resolve", *CREATE)["environment"]
 
 
-def test_the_first_use_of_the_compiler_changes_nothing(made: World) -> None:
+def test_the_first_use_of_the_compiler_changes_no_files(made: World) -> None:
     root = made.json("resolve", "--rocm", "10.0", "--target", "gfx1151", "--dev")["environment"]["ROCM_PATH"]
     assert root.endswith("/_rocm_sdk_devel")
     made.run("run", "dev", "--", "hipcc", "--version")
@@ -578,7 +587,7 @@ def test_the_first_use_of_the_compiler_changes_nothing(made: World) -> None:
     assert not made.json("repair", "dev")["repaired"]
 
 
-def test_repairing_a_device_wheel_restores_the_links_to_it(made: World) -> None:
+def test_repairing_a_device_wheel_restores_the_links_to_its_files(made: World) -> None:
     before = listed(made, "dev")
     device = next(
         path for path in before if "_rocm_sdk_libraries/" in path and path.endswith("gfx1151.kpack")
@@ -588,8 +597,8 @@ def test_repairing_a_device_wheel_restores_the_links_to_it(made: World) -> None:
     assert listed(made, "dev") == before
 
 
-def test_repair_reports_files_that_their_wheel_does_not_restore(made: World) -> None:
-    """Launchers depend on uv's version. A package's own files do not, even in a folder named bin."""
+def test_repair_reports_files_that_reinstalling_their_wheel_does_not_restore(made: World) -> None:
+    """Launchers depend on uv's version. Other files of a package do not, even in a folder named `bin`."""
     prefix = prefix_of(Home(made.home), "sd")
     record = prefix.record()
     lost = f"{made.site('sd').relative_to(prefix.path).as_posix()}/_rocm_sdk_core/bin/lost"
@@ -606,7 +615,7 @@ def test_repair_reports_files_that_their_wheel_does_not_restore(made: World) -> 
 
 
 def listed(amd: World, name: str) -> set[str]:
-    """Return the files in the env's record."""
+    """Return the files that the env's record lists."""
     prefix = prefix_of(Home(amd.home), name)
     return set(prefix.files(prefix.record()))
 
@@ -624,7 +633,7 @@ def test_an_env_is_repaired_cloned_and_rebuilt_offline(made: World) -> None:
     made.run("lock", "sd", "-o", str(lock))
     made.run("create", "again", "--from", str(lock), "--no-verify", "-y", ROCENV_OFFLINE="1")
     for wheel in (made.home / "cache" / "uv" / "rocenv-wheels").glob("*/rocm-10.0.0-*.whl"):
-        wheel.write_bytes(b"lost")  # the wheel built from the sdist of `rocm` is rebuilt
+        wheel.write_bytes(b"lost")  # the wheel converted from the sdist of `rocm` is converted again
     made.run("create", "anew", *CREATE, "--no-verify", "-y", ROCENV_OFFLINE="1")
     assert len(made.index.requests) == before
     for name in ("twin", "again", "anew"):
@@ -634,7 +643,7 @@ def test_an_env_is_repaired_cloned_and_rebuilt_offline(made: World) -> None:
         ).read_bytes()
 
 
-# SD.Next does the same: it installs its own choice of PyTorch unless this is disabled.
+# Like SD.Next, this app installs its own choice of PyTorch unless that is disabled.
 _APP = """
 import json, os, sys
 if "--skip-torch" not in sys.argv:
@@ -663,7 +672,7 @@ def test_an_app_uses_the_envs_torch_and_skips_its_installer(made: World, tmp_pat
 
 
 def isolated(source: Path, *, requires: str) -> Path:
-    """Write the source of a package that needs a different package to build."""
+    """Write the source of a package that requires another package to build."""
     source.mkdir()
     _plain_wheel(source, "isolated", "1.0")
     (source / "backend.py").write_text(_BACKEND.format(module=requires))
@@ -673,7 +682,7 @@ def isolated(source: Path, *, requires: str) -> Path:
     return source
 
 
-# The build requires `helper`, which is installed only for the build, and returns a prebuilt wheel.
+# The build requires `helper`, which is installed only in the build environment, and returns a prebuilt wheel.
 _BACKEND = """
 import shutil
 def build_wheel(folder, config_settings=None, metadata_directory=None):
@@ -700,7 +709,7 @@ def test_an_override_selects_kernels_for_the_target_that_the_gpu_runs_as(plans: 
     assert plan["environment"]["HSA_OVERRIDE_GFX_VERSION"] == "11.5.1"
 
 
-# ---------------------------------------------------------------- Linux on Windows
+# ---------------------------------------------------------------- WSL
 
 
 def test_the_runtime_finds_the_wsl_library_by_name(made: World) -> None:
@@ -712,7 +721,7 @@ def test_the_runtime_finds_the_wsl_library_by_name(made: World) -> None:
     made.run("verify", "sd", "--upto", "files")
 
 
-def test_on_wsl_the_env_uses_the_gpu_that_windows_reports(plans: World, tmp_path: Path) -> None:
+def test_an_env_on_wsl_uses_the_gpu_that_windows_reports(plans: World, tmp_path: Path) -> None:
     pnp = r"PCI\VEN_1002&DEV_1586&SUBSYS_17141043&REV_C1"
     adapter = {"Name": "AMD Radeon(TM) 8060S Graphics", "PNPDeviceID": pnp}
     machine = tmp_path / "machine"
@@ -720,7 +729,7 @@ def test_on_wsl_the_env_uses_the_gpu_that_windows_reports(plans: World, tmp_path
     Root(machine).wsl({**adapter, "DriverVersion": "32.0.31041.1004"})
     plan = plans.json("resolve", "--rocm", "10.0", "--torch", ROCENV_SYSROOT=str(machine))
     assert (plan["target"], plan["environment"]["HSA_ENABLE_DXG_DETECTION"]) == ("gfx1151", "1")
-    assert not any("on WSL" in note for note in plan["notes"]), "nothing is missing"
+    assert not any("on WSL" in note for note in plan["notes"]), "no library is missing"
     Root(machine).wsl({**adapter, "DriverVersion": "32.0.21013.1000"})
     plan = plans.json("resolve", "--rocm", "10.0", "--torch", ROCENV_SYSROOT=str(machine))
     assert any(

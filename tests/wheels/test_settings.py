@@ -1,4 +1,4 @@
-"""Settings on the machine that affect where wheels come from, and an unusable uv."""
+"""Machine settings that determine where wheels come from, and an unusable uv."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PIP = "https://p.invalid/simple"
 UV = "https://u.invalid/simple?a=b"
 
 
-def test_mirrors_come_first_then_uvs_index_then_pips() -> None:
+def test_mirrors_take_precedence_over_uvs_index_and_uvs_over_pips() -> None:
     mirrors: Mirrors = (("pypi:", ("https://m.invalid/simple/", "https://n.invalid/simple/")),)
     none = {"PIP_CONFIG_FILE": os.devnull}
     cases: list[tuple[dict[str, str], str]] = [
@@ -37,9 +37,7 @@ def test_mirrors_come_first_then_uvs_index_then_pips() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are for Linux")
-def test_pips_configuration_files_are_read_as_pip_reads_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pips_configuration_files_are_read_as_in_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     chosen, config = tmp_path / "a.conf", tmp_path / "home" / ".config" / "pip"
     chosen.write_text("[global]\nindex-url = https://a.invalid\n[install]\nindex_url = https://i.invalid\n")

@@ -1,4 +1,4 @@
-"""Cached wheel index pages for offline use."""
+"""Wheel index pages cached for offline use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def server() -> Iterator[Loopback]:
         yield loopback
 
 
-def test_a_planted_page_is_not_read(server: Loopback, tmp_path: Path) -> None:
+def test_a_planted_page_in_the_cache_is_not_read(server: Loopback, tmp_path: Path) -> None:
     online = SimpleIndex(
         url=f"{server.url}/whl/",
         network=Network(pause_s=0.01),

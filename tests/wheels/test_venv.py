@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import FileEntry
     from rocenv.sources.interpreter import Interpreter
 
-OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # torch and numpy versions that are not in the set
+OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # versions of torch and numpy that are not in the set
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="uses the layout of a POSIX venv"),
@@ -34,7 +34,7 @@ pytestmark = [
 
 
 class Bench:
-    """A set with downloaded wheels, named by hash, and envs created from it."""
+    """A set with downloaded wheels, which are named by hash, and envs created from it."""
 
     def __init__(self, folder: Path, wheels: list[Wheel], python: Interpreter, uv: Uv) -> None:
         self.folder, self.python, self.uv = folder, python, uv
@@ -76,18 +76,18 @@ def run(*argv: str | Path) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
-def test_the_set_works_and_has_version_pins(bench: Bench) -> None:
+def test_an_installed_set_works_and_has_version_pins(bench: Bench) -> None:
     venv, entries = bench.create("a")
     code = "import torch, importlib.metadata as m; torch.main(); print(m.version('torch'))"
     path, version = run(venv / "bin" / "python", "-c", code).splitlines()
     assert path == f"torch of {bench.site(venv)}/torch/__init__.py"
     assert version == "2.5.1+rocm6.2"
     assert run(venv / "bin" / "torchrun").startswith("torch of ")
-    # With a direct_url.json, `pip freeze` would print a path on this machine.
+    # If there were a direct_url.json, `pip freeze` would print a path on this machine.
     assert not [path for path in entries if path.endswith("direct_url.json")]
 
 
-def test_installing_contacts_no_server(bench: Bench, index: Index) -> None:
+def test_installing_wheels_contacts_no_server(bench: Bench, index: Index) -> None:
     bench.artifacts = [
         structs.replace(each, url=f"{index.url(ROCM)}/{each.url.rpartition('/')[2]}")
         for each in bench.artifacts
@@ -96,7 +96,7 @@ def test_installing_contacts_no_server(bench: Bench, index: Index) -> None:
     assert index.asked == []
 
 
-def test_every_file_is_listed_with_its_hash(bench: Bench) -> None:
+def test_every_installed_file_is_listed_with_its_hash(bench: Bench) -> None:
     venv, entries = bench.create("a")
     (bench.site(venv) / "torch" / "__pycache__").mkdir()
     (bench.site(venv) / "torch" / "__pycache__" / "x.pyc").touch()
@@ -130,10 +130,10 @@ def test_editing_a_small_file_affects_only_its_env(bench: Bench, said: list[str]
         stream.write("raise SystemExit('edited')")
     _, again = bench.create("b")
     assert again == entries
-    assert said == []  # nothing had to be unpacked again
+    assert said == []  # no wheel had to be unpacked again
 
 
-def test_an_edited_library_does_not_reach_the_next_env(bench: Bench, said: list[str]) -> None:
+def test_an_edited_library_does_not_affect_the_next_env(bench: Bench, said: list[str]) -> None:
     first, entries = bench.create("a")
     library = bench.site(first) / "torch" / "lib" / "libtorch_hip.so"
     library.chmod(0o644)
@@ -146,7 +146,7 @@ def test_an_edited_library_does_not_reach_the_next_env(bench: Bench, said: list[
     assert "torch/lib/libtorch_hip.so` differs from its wheel" in line
     assert "reinstalling torch" in line
     bench.create("c")
-    assert len(said) == 1  # the cache itself is intact again
+    assert len(said) == 1  # the cache is intact again
 
 
 def test_a_file_missing_from_the_cache_is_restored(bench: Bench, said: list[str]) -> None:
@@ -170,7 +170,7 @@ def test_installing_again_restores_changes(bench: Bench) -> None:
     assert (bench.site(venv) / "torch" / "__init__.py").stat().st_nlink == 1
 
 
-def test_installing_again_does_not_need_the_old_files(bench: Bench) -> None:
+def test_installing_again_does_not_require_the_installed_files(bench: Bench) -> None:
     venv, entries = bench.create("a")
     for lost in ("RECORD", "METADATA"):
         (bench.site(venv) / "torch-2.5.1+rocm6.2.dist-info" / lost).unlink()
@@ -192,7 +192,7 @@ def test_users_can_edit_packages_that_they_added(bench: Bench, said: list[str]) 
 
 
 @pytest.mark.parametrize("how", [{"false_record": True}, {"algorithm": "shake_128"}])
-def test_a_wheel_that_does_not_match_its_own_record_is_refused(bench: Bench, how: dict[str, Any]) -> None:
+def test_a_wheel_that_does_not_match_its_own_record_is_rejected(bench: Bench, how: dict[str, Any]) -> None:
     liar = bench.fetch(build_wheel("numpy", "1.26.4", **how))
     with pytest.raises(RocenvError) as caught:
         bench.create("a", liar)
@@ -204,7 +204,7 @@ def _names(file: Path, folder: Path) -> bool:
     return file.is_file() and str(folder).encode() in file.read_bytes()
 
 
-def test_a_renamed_env_keeps_working(bench: Bench, tmp_path: Path) -> None:
+def test_a_renamed_venv_keeps_working(bench: Bench, tmp_path: Path) -> None:
     venv, entries = bench.create("with spaces, and 'quotes'")
     moved = venv.parent.rename(tmp_path / "elsewhere") / "venv"
     assert str(tmp_path / "elsewhere") in run(moved / "bin" / "torchrun")
@@ -230,7 +230,7 @@ def test_the_envs_pip_can_still_replace_torch(bench: Bench, tmp_path: Path) -> N
     assert {path: entries[path] for path in again} == again, "pip wrote to uv's cache"
 
 
-def test_two_concurrent_installs_succeed(bench: Bench, said: list[str]) -> None:
+def test_two_concurrent_installations_succeed(bench: Bench, said: list[str]) -> None:
     results: dict[str, dict[str, FileEntry]] = {}
 
     def create(name: str) -> None:
@@ -246,8 +246,8 @@ def test_two_concurrent_installs_succeed(bench: Bench, said: list[str]) -> None:
 
 
 @pytest.mark.parametrize("used_before", [False, True])
-def test_a_file_with_the_wrong_hash_is_refused(bench: Bench, used_before: bool) -> None:
-    """The file is removed, even if its modification time was reset, so that it is downloaded again."""
+def test_a_wheel_with_the_wrong_hash_is_rejected(bench: Bench, used_before: bool) -> None:
+    """The wheel is removed even if its modification time was reset, so that it is downloaded again."""
     promised, other = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
     if used_before:
         bench.create("before", bench.fetch(promised))
@@ -261,7 +261,7 @@ def test_a_file_with_the_wrong_hash_is_refused(bench: Bench, used_before: bool) 
 def test_a_wheel_swapped_after_hashing_is_not_installed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The substituted wheel is valid and is removed after uv has read it."""
+    """The planted wheel is valid, and is removed after uv has read it."""
     promised, evil = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
     artifact = bench.fetch(promised)
     install = Uv.install
@@ -294,8 +294,8 @@ def test_a_silently_corrupted_wheel_is_removed(bench: Bench) -> None:
     bench.create("c", bench.fetch(wheel))
 
 
-def test_a_file_name_with_hidden_slashes_does_not_escape(bench: Bench) -> None:
-    """A lock is untrusted."""
+def test_a_wheel_name_with_encoded_slashes_does_not_point_outside(bench: Bench) -> None:
+    """The name is from an untrusted lock."""
     wheel = build_wheel("numpy", "1.26.4")
     artifact = structs.replace(bench.fetch(wheel), url=f"http://127.0.0.1:9/..%2f..%2f..%2f{wheel.filename}")
     bench.create("a", artifact)
@@ -303,7 +303,7 @@ def test_a_file_name_with_hidden_slashes_does_not_escape(bench: Bench) -> None:
     assert link.parent == bench.uv.cache / "rocenv-wheels" / wheel.sha256
 
 
-def test_a_file_that_is_not_a_wheel_is_refused(bench: Bench) -> None:
+def test_a_file_that_is_not_a_wheel_is_rejected(bench: Bench) -> None:
     venv, _ = bench.create("a")
     wheel = build_wheel("numpy", "1.26.4")
     for data in (b"<!doctype html>", b"", wheel.data[:-30]):
@@ -320,21 +320,21 @@ def test_a_missing_wheel_is_reported(bench: Bench) -> None:
         bench.create("a")
 
 
-def test_a_lock_for_a_different_python_is_refused(bench: Bench) -> None:
+def test_a_lock_for_a_different_python_is_rejected(bench: Bench) -> None:
     foreign = bench.fetch(build_wheel("torch", "2.5.1+rocm6.2", tag="cp37-cp37m-linux_x86_64"))
     with pytest.raises(PrefixError, match=r"the torch wheel is for Python 3\.7, not for") as caught:
         bench.create("a", foreign)
     assert caught.value.hints == ("--python 3.7",)
 
 
-def test_a_venv_never_replaces_an_existing_one(bench: Bench) -> None:
+def test_a_new_venv_never_replaces_an_existing_one(bench: Bench) -> None:
     venv, entries = bench.create("a")
     with pytest.raises(PrefixError, match="already exists"):
         bench.uv.make_venv(venv, bench.python)
     assert venv_files(venv) == entries
 
 
-def test_a_missing_interpreter_is_reported(bench: Bench, tmp_path: Path) -> None:
+def test_a_missing_python_interpreter_is_reported(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(PrefixError, match=r"python3\.99"):
         bench.uv.make_venv(tmp_path / "venv", replace(bench.python, path=tmp_path / "python3.99"))
 

@@ -47,7 +47,7 @@ def versions(artifacts: Sequence[Artifact]) -> dict[str, str]:
     return {artifact.name: artifact.version for artifact in artifacts}
 
 
-def test_a_set_is_resolved_with_hashes_from_the_index(index: Index, resolve: Resolve) -> None:
+def test_a_pytorch_set_is_resolved_with_hashes_from_the_index(index: Index, resolve: Resolve) -> None:
     artifacts = resolve("torch==2.5.*")
     assert versions(artifacts) == {
         "filelock": "3.13.1",
@@ -85,7 +85,7 @@ def test_companions_come_from_the_general_index(
     assert said[-1].endswith(f"trying {index.url('simple')}")
 
 
-def test_missing_dependencies_come_from_the_first_general_index_that_answers(
+def test_dependencies_missing_from_the_torch_index_come_from_the_first_general_index_that_responds(
     index: Index, python: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tag = f"cp{python.series.replace('.', '')}"
@@ -199,14 +199,16 @@ def test_a_companion_missing_from_the_general_index_is_reported(
         with_companions((), {"numpy": "1.26.4"}, index_urls=[index.url("simple")], python=python, uv=uv)
 
 
-def test_a_cpu_torch_is_refused_even_if_it_is_the_only_one(index: Index, resolve: Resolve) -> None:
+def test_a_cpu_torch_is_rejected_even_if_it_is_the_only_one(index: Index, resolve: Resolve) -> None:
     index.wheels["whl/cpu"] = [build_wheel("torch", "2.5.1+cpu")]
     with pytest.raises(ResolutionImpossible, match=r"is 2\.5\.1\+cpu, which is not built for `rocm6\.2`"):
         resolve("torch==2.5.*", folder="whl/cpu")
 
 
 @pytest.mark.parametrize("version", ["2.5.1+rocm6.2.4", "2.5.2"])
-def test_a_newer_build_for_a_different_rocm_is_not_used(index: Index, resolve: Resolve, version: str) -> None:
+def test_a_newer_torch_build_for_a_different_rocm_is_not_used(
+    index: Index, resolve: Resolve, version: str
+) -> None:
     index.wheels[ROCM].append(build_wheel("torch", version))
     with pytest.raises(ResolutionImpossible) as caught:
         resolve("torch==2.5.*")
@@ -241,7 +243,7 @@ def test_the_users_uv_and_pip_settings_are_ignored(
     assert [path for path in index.asked if "evil" in path] == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the tags are for Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="the wheel tags are for Linux")
 def test_the_most_specific_wheel_is_used(index: Index, resolve: Resolve, python: Interpreter) -> None:
     series = "cp" + python.series.replace(".", "")
     best = build_wheel("numpy", "1.26.3", tag=f"{series}-{series}-manylinux_2_17_x86_64")
@@ -266,7 +268,7 @@ def test_the_error_lists_python_versions_that_have_wheels(index: Index, resolve:
     assert caught.value.hints == ("--python 3.8",)
 
 
-def test_a_missing_version_is_an_error_that_lists_the_available_ones(resolve: Resolve) -> None:
+def test_the_error_for_a_missing_version_lists_the_available_ones(resolve: Resolve) -> None:
     with pytest.raises(ResolutionImpossible) as caught:
         resolve("torch==2.9.*")
     reason = "only torch<=2.5.1+rocm6.2 is available and you require torch==2.9.*"
@@ -301,8 +303,8 @@ def test_a_sign_in_page_instead_of_an_index_is_an_error(index: Index, resolve: R
     assert index.base in caught.value.hints[0]
 
 
-def test_planning_does_not_wait_for_a_server_that_cannot_be_reached(resolve: Resolve, uv: Uv) -> None:
-    """uv waits up to ten seconds before it gives up."""
+def test_planning_does_not_wait_for_an_unreachable_index(resolve: Resolve, uv: Uv) -> None:
+    """uv by itself waits up to ten seconds."""
     eager = replace(uv, environ={**uv.environ, "UV_HTTP_RETRIES": "3"})
     for url in ("http://127.0.0.1:9/whl", "https://name.invalid/whl"):
         with pytest.raises(FetchError) as caught:
@@ -332,7 +334,7 @@ def test_an_unreachable_index_is_a_one_line_error(resolve: Resolve) -> None:
     )
 
 
-def test_the_next_url_is_tried_with_a_note(index: Index, resolve: Resolve, said: list[str]) -> None:
+def test_the_next_mirror_url_is_tried_with_a_note(index: Index, resolve: Resolve, said: list[str]) -> None:
     index.wheels["stale"] = [build_wheel("torch", "2.4.1+rocm6.2")]
 
     def candidates(url: str) -> tuple[str, ...]:
@@ -370,7 +372,7 @@ def test_an_unwritable_cache_is_reported(resolve: Resolve, uv: Uv, tmp_path: Pat
         resolve("torch==2.5.*", uv=replace(uv, cache=tmp_path / "file" / "uv"))
 
 
-def test_a_mirrors_password_stays_out_of_the_lock_and_messages(
+def test_the_password_of_a_mirror_is_not_in_the_lock_or_in_messages(
     index: Index, resolve: Resolve, said: list[str]
 ) -> None:
     index.wheels["mirror"] = index.wheels[ROCM]

@@ -36,23 +36,23 @@ class Lane:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Variables for every command, in addition to the machine's."""
+        """Variables for every command, in addition to those of the machine."""
         return {
             "ROCENV_HOME": r"C:\rocenv",
             "ROCENV_TARGET": "gfx1031",
             "ROCENV_STANDIN_TARGET": "gfx1031",
-            # This server is not a proxy, so connections to other machines fail.
+            # The server is not a proxy, so connections to other machines fail.
             "https_proxy": self.server.url,
             "no_proxy": "127.0.0.1",
         }
 
     def rocenv(self, *commands: list[str], **env: str) -> list[Done]:
-        """Run rocenv commands one after another and print what a user would see."""
+        """Run rocenv commands one after another, and print what a user would see."""
         steps = [Step([self.lab.rocenv, *command], env=self.environ | env) for command in commands]
         return self.run(*steps)
 
     def run(self, *steps: Step) -> list[Done]:
-        """Run programs one after another and print what a user would see."""
+        """Run programs one after another, and print what a user would see."""
         full = [Step(s.argv, self.environ | dict(s.env or {}), s.cwd, s.timeout_s) for s in steps]
         found = self.lab.run(*full)
         for step, done in zip(full, found, strict=True):
@@ -71,7 +71,7 @@ class Lane:
 
     @contextlib.contextmanager
     def serving(self, url: str, data: bytes) -> Iterator[None]:
-        """Serve different bytes at a URL during a `with` block and delete earlier downloads from it."""
+        """Serve different bytes at a URL within a `with` block, after deleting earlier downloads of it."""
         place = self.mirror.place(url)
         good = place.read_bytes()
         self.forget(url)
@@ -83,7 +83,7 @@ class Lane:
             self.forget(url)
 
     def prefix(self, name: str) -> Path:
-        """Return an env's Linux path."""
+        """Return the Linux path of an env."""
         return self.home / "envs" / name
 
     def python(self, name: str) -> str:
@@ -142,7 +142,7 @@ def _headline(request: pytest.FixtureRequest) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove an earlier run's folder, including its read-only subfolders."""
+    """Remove the folder of an earlier run, including read-only subfolders."""
     for path in folder.rglob("*") if folder.exists() else ():
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)

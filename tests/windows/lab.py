@@ -1,4 +1,4 @@
-"""Windows in a folder: Wine, a real CPython for Windows, and rocenv installed into its venv.
+"""Windows in a folder: Wine, a real CPython for Windows, and a venv with rocenv.
 
 The lab is created once in `build/windows-lane`, and again if `pyproject.toml` or the Python changes. Wine
 passes only eight bits of an exit code to Linux, so a small driver that runs in Windows Python starts the
@@ -57,7 +57,7 @@ with open(sys.argv[2], "w", encoding="utf-8") as file:
 
 @dataclass(frozen=True)
 class Done:
-    """A program's exit code and output, with Linux line endings."""
+    """The exit code and output of a program, with Linux line ends."""
 
     code: int  # all 32 bits
     out: str
@@ -74,7 +74,7 @@ class Step:
     """A program to start in the lab."""
 
     argv: Sequence[str]
-    env: Mapping[str, str] | None = None  # in addition to the lab's
+    env: Mapping[str, str] | None = None  # in addition to the environment of the lab
     cwd: str | None = None
     timeout_s: float = 300
 
@@ -85,7 +85,7 @@ def windows(path: Path | str) -> str:
 
 
 class Lab:
-    """The Windows installation, and how to run programs in it."""
+    """The Windows installation, in which programs can be run."""
 
     def __init__(self, folder: Path = LAB) -> None:
         self.folder = folder
@@ -98,12 +98,12 @@ class Lab:
 
     @property
     def python(self) -> str:
-        """The Python that has rocenv installed."""
+        """The Python of the venv with rocenv."""
         return windows(self.venv / "Scripts" / "python.exe")
 
     @property
     def rocenv(self) -> str:
-        """The `rocenv.exe` in it."""
+        """The `rocenv.exe` in that venv."""
         return windows(self.venv / "Scripts" / "rocenv.exe")
 
     @contextlib.contextmanager
@@ -116,7 +116,7 @@ class Lab:
             stdout=subprocess.DEVNULL,
         )
         try:
-            # Start Wine's server without a pipe, because it keeps the starting program's output open.
+            # Start Wine's server without pipes, because it would keep them open.
             nowhere = subprocess.DEVNULL
             subprocess.run(
                 [WINE, "cmd", "/c", "exit"],
@@ -132,7 +132,7 @@ class Lab:
             waiting.communicate(b"\r\n")
 
     def make(self) -> None:
-        """Create missing parts of the lab; this takes two minutes, or seconds if nothing is missing."""
+        """Create missing parts of the lab, which takes two minutes, or seconds if nothing is missing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         stamp = hashlib.sha256(_EMBEDDED.encode() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
         made = self.folder / "made"
@@ -146,7 +146,7 @@ class Lab:
         self._install_rocenv()
 
     def run(self, *steps: Step, stop: bool = False) -> list[Done]:
-        """Run programs one after another; `stop` ends after the first failure."""
+        """Run programs one after another; with `stop`, only until the first failure."""
         job, answer = self.folder / "job.json", self.folder / "answer.json"
         answer.unlink(missing_ok=True)
         plain = [
@@ -178,7 +178,7 @@ class Lab:
         return {**kept, "WINEPREFIX": str(self.wine)}
 
     def _environ(self) -> dict[str, str]:
-        """Read the default environment for programs in the lab."""
+        """Return the default environment of programs in the lab."""
         cached = self.folder / "environ.json"
         if not cached.exists():
             code = f"import os,json; json.dump(dict(os.environ), open({windows(cached)!r}, 'w'))"
@@ -189,7 +189,7 @@ class Lab:
     def _wine_run(
         self, argv: Sequence[str], *, timeout_s: float = _STEP_S
     ) -> subprocess.CompletedProcess[bytes]:
-        # Use a pipe: under Wine, Windows Python cannot write its standard output to a Linux file.
+        # Use a pipe, because Windows Python under Wine cannot write its standard output to a Linux file.
         return subprocess.run(
             [WINE, *argv],
             stdin=subprocess.DEVNULL,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HTML = {"Content-Type": "text/html"}
 GENERAL_FOLDER = "general/simple/"
-OTHER_NUMPY = "2.1.2"  # the version in torch's own index differs from the row's
+OTHER_NUMPY = "2.1.2"  # torch's own index has a version that differs from the row
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Mirror:
     Args:
         root: The folder that the server serves.
         server: The running server.
-        workshop: Builds the fake libraries.
+        workshop: The workshop that builds the fake libraries.
     """
 
     root: Path
@@ -62,7 +62,7 @@ class Mirror:
         return sdk.url
 
     def add_zluda(self, version: str, flavour: str, project: str = "lshqqytiger", **options: Any) -> str:
-        """Add a ZLUDA build's archive; return its real URL."""
+        """Add an archive of a ZLUDA build; return its real URL."""
         build = build_row(project, version)
         url = build.url.format(tag=build.tag, asset=asset_of(build, flavour).name)
         place = self.place(url)
@@ -89,12 +89,12 @@ class Mirror:
         """Add torch, its companions and dependencies to torch's own index, and numpy to the general index.
 
         Args:
-            version: The version including its local part, as in the wheels.
-            python: The interpreter's tag.
+            version: The version, including its local part, as in the wheels.
+            python: The tag of the interpreter.
             numpy: The real numpy 1.26.4 for Windows, if available.
 
         Returns:
-            The real URL for torch's index.
+            The real URL of torch's index.
         """
         plain = version.partition("+")[0]
         (row,) = (
@@ -126,7 +126,7 @@ class Mirror:
         self._serve_page(f"/{folder}", "".join(f'<a href="{each}/">{each}</a>\n' for each in projects))
 
     def place(self, url: str) -> Path:
-        """Mirror a real URL; return the local file to serve."""
+        """Return the local file that the server sends for a real URL, after creating its folder."""
         return self.root / self._folder(url).rstrip("/")
 
     def served(self, url: str) -> str:
@@ -134,7 +134,7 @@ class Mirror:
         return f"/{self._folder(url).rstrip('/')}"
 
     def config_text(self) -> str:
-        """Render a `config.toml` with these mirrors and the lab's only Python, instead of a row's default."""
+        """Render a `config.toml` with these mirrors and the only Python in the lab as the default."""
         lines = [f'"{prefix}" = "{address}"' for prefix, address in sorted(self.mirrors.items())]
         return "\n".join(["[mirrors]", *lines, "[defaults]", f'python = "{PYTHON}"', ""])
 
@@ -153,7 +153,7 @@ class Mirror:
     def _serve_page(self, path: str, links: str) -> None:
         body = f"<!DOCTYPE html><html><body>\n{links}</body></html>\n".encode()
         for each in (path, path.rstrip("/")):
-            # Like real servers, redirect to the path with a slash, so that relative links resolve.
+            # Redirect to the path with a slash, as real servers do, so that relative links resolve.
             fault = Fault(headers=HTML) if each == path else Fault(status=301, headers={"Location": path})
             self.server.files[each] = body
             self.server.always(each, fault)

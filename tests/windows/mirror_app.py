@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# As in SD.Next: %PYTHON% creates the venv in %VENV_DIR%, and the venv's own Python does the rest.
+# As in SD.Next, %PYTHON% creates the venv in %VENV_DIR%, and the venv's Python does the rest.
 # Source: vladmandic/sdnext@058a7f0cf:webui.bat
 WEBUI = r"""@echo off
 setlocal
@@ -119,7 +119,7 @@ def stand_in_app(folder: Path, *, own_zluda: Path | None = None) -> Path:
     """Write the checkout into `folder`.
 
     Args:
-        own_zluda: A folder with an unpacked build, which is copied to `.zluda`.
+        own_zluda: A folder with an unpacked ZLUDA build, which is copied to `.zluda`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "webui.bat").write_bytes(WEBUI.replace("\n", "\r\n").encode())

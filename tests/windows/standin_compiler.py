@@ -1,4 +1,4 @@
-"""Build DLLs and programs for Windows from `shims/fakes/`, each only once, two at a time."""
+"""Builds of DLLs and programs for Windows from `shims/fakes/`, each only once and two at a time."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class Binary:
     """A DLL or a program to build.
 
     Attributes:
-        version: The version in its resource; "" = no resource.
-        links: The DLLs that it imports by name.
+        version: The version in its resource, or "" to omit the resource.
+        links: The DLLs that it imports.
         without: Functions to omit from its exports.
-        needs_absent: Import a DLL that does not exist.
+        needs_absent: Whether to import a DLL that does not exist.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Workshop:
         return folder / ABSENT
 
     def _resource(self, version: str) -> Path:
-        """Compile a version resource that all files of a release share."""
+        """Compile a version resource, which all files of a release share."""
         target = self.folder / f"version-{re.sub('[^0-9A-Za-z.]', '_', version)}.o"
         if not target.exists():
             numbers = [int(part) for part in re.findall("[0-9]+", version)[:4]]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rocenv.data.releases import HipSdk
 
-EXIT_IF_RUN = 77  # the program's exit code; rocenv must not run it
+EXIT_IF_RUN = 77  # exit code of the program, which rocenv must not run
 MSI_PATH = "Packages/Apps/ROCmSDKPackages/SDKCore/ROCm_SDK_Core.msi"
 _GUID = "{{4E1A7A7E-0000-4000-8000-{number:012d}}}"
 _WXS = """<?xml version="1.0" encoding="utf-8"?>
@@ -48,7 +48,7 @@ def installer(
     *,
     content: Literal["msi", "opaque", "empty"] = "msi",
 ) -> Path:
-    """Build an installer with its real name; return its path.
+    """Build an installer with the name of the real one; return its path.
 
     Args:
         version: The SDK's version or series.
@@ -68,7 +68,7 @@ def installer(
 
 
 def write_msi(path: Path, tree: Path, sdk: HipSdk) -> Path:
-    """Write an MSI that installs the folder `tree` into an SDK's folder."""
+    """Write an MSI that installs the folder `tree` into the SDK's folder."""
     _, *parts = PureWindowsPath(sdk.install_dir).relative_to("C:\\").parts  # without "Program Files"
     folders = _Folders(tree)
     body = folders.elements(tree)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 INCIDENT = "sdnext-3414"
-WRAPS_NVRTC_SINCE = Version("3.8.5")  # since this version, the build's nvrtc calls NVIDIA's
+WRAPS_NVRTC_SINCE = Version(
+    "3.8.5"
+)  # ZLUDA builds of this version and later have an nvrtc that calls NVIDIA's
 SAYS_NIGHTLY_SINCE = Version("3.8.8")
 STOCK_TARGETS = ("gfx1030", "gfx1100", "gfx1101", "gfx1102")
 NO_DRIVER = text("there is no NVIDIA driver")
@@ -44,9 +46,12 @@ _TRIVIAL = {
     "nvcudart_hybrid64": ("cudaGetDriverEntryPoint", ()),
     "nvapi64": ("nvapi_QueryInterface", ()),
 }
-_CALLED = {"hip": "hipFree", "rocblas": "rocblas_destroy_handle"}  # for DLLs with several functions
-_NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # also dummies in ZLUDA
-_NVIDIA = {  # DLLs in a CUDA torch wheel: file -> function, status for "no driver"
+_CALLED = {
+    "hip": "hipFree",
+    "rocblas": "rocblas_destroy_handle",
+}  # the function to call in DLLs that have several
+_NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # placeholders in ZLUDA, too
+_NVIDIA = {  # DLLs in a CUDA torch wheel: file -> function, status code for "no driver"
     "cublasLt64_11.dll": ("cublasLtCreate", "1"),
     "cusparse64_11.dll": ("cusparseCreate", "1"),
     "cufft64_10.dll": ("cufftCreate", "5"),
@@ -58,12 +63,12 @@ _NVIDIA = {  # DLLs in a CUDA torch wheel: file -> function, status for "no driv
 
 @lru_cache(maxsize=1)
 def matrix() -> Matrix:
-    """Read the data in this checkout, only once."""
+    """Return the data in this checkout, which is read only once."""
     return load()
 
 
 def sdk_row(version: str) -> HipSdk:
-    """Return a HIP SDK's row by version or series."""
+    """Return the row of a HIP SDK by version or series."""
     rows = [row for row in matrix().hip_sdk if row.version == version or series(row.version) == version]
     assert len(rows) == 1, f"the matrix has {len(rows)} HIP SDKs {version}"
     assert rows[0].runtime, f"the names of the DLLs in HIP SDK {version} are not known"
@@ -71,13 +76,13 @@ def sdk_row(version: str) -> HipSdk:
 
 
 def build_row(project: str, version: str) -> ZludaBuild:
-    """Return a ZLUDA build's row."""
+    """Return the row of a ZLUDA build."""
     (row,) = (row for row in matrix().zluda if (row.project, row.version) == (project, version))
     return row
 
 
 def asset_of(build: ZludaBuild, flavour: str) -> Asset:
-    """Return a build's Windows archive in a flavour: plain, rocm5, rocm6 or nightly."""
+    """Return a variant of a build's Windows archive: plain, rocm5, rocm6 or nightly."""
     (asset,) = (each for each in build.assets if (each.platform, each.flavour) == ("windows", flavour))
     return asset
 
@@ -89,7 +94,7 @@ def incident() -> Verdict:
 
 
 def hip_dll(sdk: HipSdk) -> Binary:
-    """Describe an SDK's HIP runtime."""
+    """Describe the HIP runtime of an SDK."""
     major, minor, patch = (*_part(sdk, "hip", series(sdk.version)).split("."), "0")[:3]
     number = str(int(major) * 10_000_000 + int(minor) * 100_000 + int(patch))
     return Binary(
@@ -101,7 +106,7 @@ def hip_dll(sdk: HipSdk) -> Binary:
 
 
 def rocblas_dll(sdk: HipSdk, version: str = "") -> Binary:
-    """Describe an SDK's rocBLAS; a library pack's rocBLAS reports a different version."""
+    """Describe the rocBLAS of an SDK; that of a library pack reports a different version."""
     bad = incident()
     crashes = bad.zluda.removeprefix("==") if sdk.version in SpecifierSet(bad.rocm) else ""
     return Binary(
@@ -131,10 +136,10 @@ def sdk_dlls(sdk: HipSdk) -> tuple[Binary, ...]:
 
 
 def zluda_binaries(build: ZludaBuild, asset: Asset, claims: str = "") -> tuple[Binary, ...]:
-    """Return all files in one of a ZLUDA build's archives.
+    """Return all files in an archive of a ZLUDA build.
 
     Args:
-        claims: A wrong version that the files report; "" = the correct one.
+        claims: A wrong version for the files to report, or "" for the correct one.
     """
     rocm = asset.rocm[0] if "." in asset.rocm[0] else max(_series_of_major(asset.rocm[0]), key=Version)
     names = build.files + (build.nightly_files if asset.flavour == "nightly" else ())
@@ -173,7 +178,7 @@ def torch_dlls(version: str) -> tuple[Binary, ...]:
 
 def _zluda_file(name: str, build: ZludaBuild, asset: Asset, sdk: HipSdk, says: str) -> Binary:
     stem = name.partition(".")[0].lower()
-    role = stem.partition("64_")[0]  # vosen's files have CUDA's names: cublas64_11.dll
+    role = stem.partition("64_")[0]  # vosen's files have CUDA names, such as cublas64_11.dll
     if name.endswith(".exe"):
         program = (("STANDIN_SAYS", text(f"ZLUDA {says}")), ("STANDIN_EXIT", "1"))
         return Binary(name=name, source="program.c", version=says, defines=program)
@@ -203,7 +208,7 @@ def _nvcuda_defines(build: ZludaBuild, asset: Asset) -> tuple[tuple[str, str], .
 
 
 def _library(role: str, sdk: HipSdk, version: str, name: str) -> Binary:
-    """Describe a simple library that calls the SDK's libraries."""
+    """Describe a simple library that calls libraries of the SDK."""
     if role == "rocblas":
         return rocblas_dll(sdk)
     function, needs = _TRIVIAL[role]

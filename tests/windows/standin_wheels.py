@@ -1,4 +1,4 @@
-"""Wheels in the real format: torch for CUDA 11.8 with its DLLs, companions and dependencies."""
+"""Wheels in the real format: torch for CUDA 11.8, its DLLs, companions and dependencies."""
 
 from __future__ import annotations
 

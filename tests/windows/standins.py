@@ -1,7 +1,7 @@
-"""Fake versions of what a Windows user downloads: HIP SDK trees, ZLUDA archives, library packs.
+"""Fakes of what a Windows user downloads: HIP SDK trees, ZLUDA archives and library packs.
 
-All files have the names in rocenv's data, so the mirror can serve them at the real URLs. Installers are
-in `standin_installer`, wheels in `standin_wheels`.
+All files have the names from rocenv's data, so the mirror can serve them at the real URLs. Installers are in
+`standin_installer`, wheels in `standin_wheels`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def hip_sdk(
 
     Args:
         version: The SDK's version, "5.7.1", or its series.
-        targets: The targets that its rocBLAS has kernels for.
+        targets: The targets for which its rocBLAS has kernels.
         change: Called for each DLL before it is built, to break one of them.
     """
     sdk = sdk_row(version)
@@ -70,7 +70,7 @@ def hip_sdk(
 
 
 def write_kernels(folder: Path, version: str, targets: tuple[str, ...]) -> None:
-    """Write the kernel files that an SDK's rocBLAS loads."""
+    """Write the kernel files that the rocBLAS of an SDK loads."""
     folder.mkdir(parents=True, exist_ok=True)
     for target in targets:
         content = f"{KERNELS_MARK} {series(version)}\n{target}\n"
@@ -88,13 +88,13 @@ def zluda_archive(
     claims: str = "",
     change: Callable[[Binary], Binary] = lambda binary: binary,
 ) -> Path:
-    """Build an archive with lshqqytiger's ZLUDA and its real name; return its path.
+    """Build an archive of lshqqytiger's ZLUDA with its real name; return its path.
 
     Args:
         version: The build's version, as in the data: "3.9.5".
         flavour: plain, rocm5, rocm6 or nightly.
-        flat: Omit the top folder `zluda/`; None = only in nightly archives, as in real ones.
-        claims: A wrong version that its files report.
+        flat: Whether to omit the top folder `zluda/`; defaults to the layout of the real archive.
+        claims: A wrong version for its files to report.
         change: Called for each file before it is built, to break one of them.
     """
     build = build_row("lshqqytiger", version)
@@ -112,7 +112,7 @@ def vosen_archive(
     *,
     change: Callable[[Binary], Binary] = lambda binary: binary,
 ) -> Path:
-    """Build an archive with vosen's ZLUDA, in which `trace/` contains other files with the same names."""
+    """Build an archive of vosen's ZLUDA, in which `trace/` contains other files with the same names."""
     build = build_row("vosen", version)
     asset = asset_of(build, "plain")
     binaries = zluda_binaries(build, asset)
@@ -135,13 +135,13 @@ def library_pack(
     bcj2: bool = False,
     made_for: str = "",
 ) -> Path:
-    """Build a rocBLAS library pack, `folder/name`; return its path.
+    """Build a rocBLAS library pack at `folder/name`; return its path.
 
     Args:
-        sdk_version: The SDK that its rocblas.dll is for.
+        sdk_version: The SDK for which its rocblas.dll was built.
         inner: A folder in the archive that contains everything.
-        bcj2: Use a filter that some 7z readers do not support.
-        made_for: The SDK that its kernels are for, if different.
+        bcj2: Whether to use a filter that some 7z readers do not support.
+        made_for: The SDK for which its kernels were built, if different.
     """
     sdk = sdk_row(sdk_version)
     with tempfile.TemporaryDirectory() as work_name:
@@ -155,7 +155,7 @@ def library_pack(
 
 
 def write_7z(path: Path, content: Path, options: tuple[str, ...] = ()) -> Path:
-    """Pack a folder's contents."""
+    """Pack the contents of a folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     members = sorted(each.name for each in content.iterdir())

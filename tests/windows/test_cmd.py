@@ -1,7 +1,7 @@
-"""`activate.bat` gives cmd the environment that `apply` computes; `deactivate` restores it. Under Wine's cmd.
+"""`activate.bat` and `deactivate` in Wine's cmd, compared with the environment that `apply` computes.
 
-All scripts run in one cmd, because starting programs takes time; the tests read what that cmd recorded. The
-mark `checklist` lists the lines in the checklist in `tests/shells` that a test covers for cmd.
+All scripts run in one cmd, because starting programs takes time, and the tests read what that cmd recorded.
+The mark `checklist` names the lines of the checklist in `tests/shells` that a test covers for cmd.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ FOLDERS = {
     "dash": "-n ~x $HOME $(echo canary)",
     "holder": "LONGEST WHERE IDENT NAME SHOWN LABEL",
 }
-# Folder -> the checklist lines on special characters that it covers.
+# Folder -> the checklist lines on special characters that are tested with it.
 LINES = {
     "plain": (21, 22, 23, 25, 32),
     "space": (3,),
@@ -120,7 +120,7 @@ class Session:
         prefix = self.folder / folder
         (prefix / ".rocenv").mkdir(parents=True)
         (prefix / ".rocenv" / "record.json").touch()
-        # Write the scripts for Windows, with the Windows path.
+        # Write the scripts for Windows and with the Windows path.
         write_activation(WindowsPath(prefix), name or folder, CHANGES, WATCHED, "windows")  # type: ignore[arg-type]
         self.variables[key] = windows(prefix)
         return prefix
@@ -142,7 +142,7 @@ class Session:
         self.stderr = done.stderr.decode("utf-8", "replace").replace("\r\n", "\n")
 
     def add(self, text: str) -> None:
-        """Add lines; The lines `dump NAME` and `status NAME` record the environment and the errorlevel."""
+        """Add lines; `dump NAME` and `status NAME` record the environment and the errorlevel."""
         for line in textwrap.dedent(text).strip().splitlines():
             word, _, name = line.strip().partition(" ")
             if word == "dump":
@@ -153,11 +153,11 @@ class Session:
                 self.lines.append(line)
 
     def dump(self, name: str) -> dict[str, str]:
-        """Read a recorded environment without rocenv's own variables."""
+        """Return a recorded environment without rocenv's own variables."""
         return {name: value for name, value in self.all(name).items() if not name.startswith("_ROCENV")}
 
     def all(self, name: str) -> dict[str, str]:
-        """Read a recorded environment without cmd's hidden variables."""
+        """Return a recorded environment without cmd's hidden variables."""
         text = (self.folder / f"dump.{name}").read_bytes().decode("utf-16-le")
         pairs = (item.partition("=") for item in text.split("\0") if item and not item.startswith("="))
         return {key.upper(): value for key, _, value in pairs}
@@ -448,7 +448,7 @@ def make_hook(session: Session) -> None:
     shutil.copy(folder / "record.exe", folder / "fake" / "System32" / "doskey.exe")
     (folder / "home").mkdir()
     (folder / "home" / "envs").symlink_to(folder)
-    for other in (folder, folder / "home"):  # a hook that accepted `.` and `..` as names would run these
+    for other in (folder, folder / "home"):  # a hook that accepted `.` and `..` as env names would run these
         (other / "activate.bat").write_bytes(b'@echo x >"%here%\\canary"\r\n')
     (folder / "Program Files (x86)").mkdir()
     (folder / "Program Files (x86)" / "signs").symlink_to(folder / FOLDERS["signs"])
@@ -517,7 +517,9 @@ def test_the_session_completes_and_runs_no_name_as_code(session: Session) -> Non
 @line(18)
 @pytest.mark.parametrize("kind", PATHS)
 @pytest.mark.parametrize("key", [pytest.param(key, marks=line(*LINES[key])) for key in FOLDERS])
-def test_activation_matches_apply_and_deactivation_restores(session: Session, key: str, kind: str) -> None:
+def test_activation_matches_apply_and_deactivation_restores_the_environment(
+    session: Session, key: str, kind: str
+) -> None:
     tag = f"{kind}.{key}"
     before = session.dump(f"{tag}.before")
     active = without_prompt(session.dump(f"{tag}.active"))
@@ -544,12 +546,12 @@ def test_deactivating_the_second_env_returns_to_the_first(session: Session) -> N
 def test_deactivating_without_an_active_env_is_reported(session: Session) -> None:
     assert statuses(session)["nothing-active"] == "1"
     assert "no env is active in this window" in session.stderr
-    # With the hook, the program reports this.
+    # With the hook, the program reports that.
     assert calls(session)[0] == "deactivate"
 
 
 @line(27, 29)
-def test_changes_made_while_active_are_kept_and_reported(session: Session) -> None:
+def test_changes_made_while_an_env_is_active_are_kept_and_reported(session: Session) -> None:
     start = session.dump("start")
     expected = {**start, "HIP_PATH": "mine", "ROCM_PATH": "C:\\new"}
     expected["PATH"] = f"C:\\in front;{start['PATH']};C:\\behind"
@@ -558,7 +560,7 @@ def test_changes_made_while_active_are_kept_and_reported(session: Session) -> No
 
 
 @line(21)
-def test_an_existing_entry_moves_to_the_front_and_stays_afterwards(session: Session) -> None:
+def test_an_existing_entry_moves_to_the_front_and_stays_after_deactivation(session: Session) -> None:
     before = session.dump("there.before")
     assert without_prompt(session.dump("there.active")) == session.expected("signs", before)
     left = session.dump("there.after")["PATH"].split(";")
@@ -578,7 +580,7 @@ def test_replaced_values_are_reported_and_restored(session: Session) -> None:
 
 
 @line(26)
-def test_a_value_equal_to_the_envs_is_restored(session: Session) -> None:
+def test_a_value_that_equals_the_envs_is_restored(session: Session) -> None:
     before = session.dump("equal.before")
     assert without_prompt(session.dump("equal.active")) == session.expected("plain", before)
     assert session.all("equal.after") == before
@@ -586,7 +588,7 @@ def test_a_value_equal_to_the_envs_is_restored(session: Session) -> None:
 
 
 @line(28)
-def test_unset_or_empty_lists_get_no_empty_entry(session: Session) -> None:
+def test_activation_adds_no_empty_entries_to_unset_or_empty_lists(session: Session) -> None:
     before = session.dump("bare.before")
     active = session.dump("bare.active")
     assert "PATH" not in before
@@ -631,7 +633,7 @@ def test_activation_works_with_delayed_expansion(session: Session) -> None:
         pytest.param("gone", "`rocenv list`", marks=line(39)),
     ],
 )
-def test_an_impossible_activation_is_refused_without_changes(
+def test_an_impossible_activation_is_an_error_and_changes_nothing(
     session: Session, scene: str, message: str
 ) -> None:
     assert statuses(session)[scene] == "1"
@@ -640,7 +642,7 @@ def test_an_impossible_activation_is_refused_without_changes(
 
 
 @line(39)
-def test_a_moved_env_is_refused(session: Session) -> None:
+def test_activating_a_moved_env_is_an_error(session: Session) -> None:
     assert statuses(session)["moved"] == statuses(session)["renamed"] == "1"
 
 
@@ -677,7 +679,7 @@ def test_activation_writes_no_files(session: Session) -> None:
 
 @line(5, 9, 12, 13, 16, 17)
 @pytest.mark.parametrize("char", [*'"%!^;', "\n", "\x1a", "\x7f"])
-def test_a_path_that_batch_files_cannot_contain_is_refused(char: str, tmp_path: Path) -> None:
+def test_a_path_that_batch_files_cannot_contain_is_rejected(char: str, tmp_path: Path) -> None:
     with pytest.raises(PrefixError) as refused:
         require_listable(f"C:\\a{char}b", "windows")
     assert "\n" not in str(refused.value)
@@ -688,7 +690,7 @@ def test_a_path_that_batch_files_cannot_contain_is_refused(char: str, tmp_path: 
 
 @line(17)
 @pytest.mark.parametrize("value", ['"', "%", "!", "^", "漢", "\n"])
-def test_a_value_that_batch_files_cannot_contain_is_refused(value: str, tmp_path: Path) -> None:
+def test_a_value_that_batch_files_cannot_contain_is_rejected(value: str, tmp_path: Path) -> None:
     changes = [EnvChange(action="set", name="A", value=f"a{value}b")]
     with pytest.raises(DataError):
         write_activation(WindowsPath(tmp_path), "sd", changes, (), "windows")  # type: ignore[arg-type]
@@ -697,7 +699,7 @@ def test_a_value_that_batch_files_cannot_contain_is_refused(value: str, tmp_path
 
 @line(43, 45)
 def test_scripts_start_no_programs_and_keep_the_code_page() -> None:
-    """The scripts use only cmd's built-in commands."""
+    """They use only cmd's built-in commands."""
     script = activation_script("sd", "C:\\sd", CHANGES, WATCHED, "cmd", "windows")
     words = {text.lstrip("@").split(" ")[0] for text in script.splitlines() if not text.startswith(":")}
     own = {"rem", "set", "if", "goto", "call", "exit", "for", ">&2", "setlocal", "endlocal", ""}
@@ -714,7 +716,7 @@ def test_scripts_start_no_programs_and_keep_the_code_page() -> None:
 
 
 def calls(session: Session) -> list[str]:
-    """Read the arguments from each call of the program."""
+    """Return the arguments of each call of the program."""
     return [text.partition('rocenv.exe"')[2].strip() for text in records(session) if "doskey" not in text]
 
 

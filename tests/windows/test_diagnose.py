@@ -24,7 +24,7 @@ HOME = {"ROCENV_HOME": r"C:\diagnose"}
 
 @pytest.mark.parametrize("encoding", ["utf-16", "cp936", "utf-8"])
 def test_diagnose_reads_a_log_in_any_encoding_and_prints_chinese(lab: Lab, encoding: str) -> None:
-    """Findings for a Chinese log are in Chinese, whatever the pipe's encoding."""
+    """Findings for a Chinese log are in Chinese, whatever the encoding of the pipe."""
     log = lab.folder / f"app {encoding}.log"
     log.write_bytes(f"启动 SD.Next --use-zluda\r\n加载\r\n{LINE}\r\n".encode(encoding))
     step = Step([lab.rocenv, "diagnose", windows(log), "--lang", "zh"], env=HOME)

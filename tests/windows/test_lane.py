@@ -1,4 +1,4 @@
-"""Use a ZLUDA set from the first command to the first image, with a real Windows Python under Wine.
+"""A ZLUDA set from the first command to the first image, with a real Windows Python under Wine.
 
 The libraries are fakes that compute on the CPU (`shims/fakes`). Everything else is real: CPython for Windows,
 pip, cmd, archives, wheels and the loader's rules. The tests depend on each other, because creating an env
@@ -55,7 +55,7 @@ def app(lane: Lane) -> Path:
 
 @pytest.fixture(scope="module")
 def up(sd: Lane) -> Lane:
-    """A machine with an env `up` of ZLUDA 3.9.4, whose request allows 3.9.5, and some of the user's files."""
+    """A machine with an env `up` that has ZLUDA 3.9.4, a request that allows 3.9.5, and user files."""
     made, written, removed = sd.rocenv(
         ["create", "up", "--rocm", "5.7", "--zluda", "3.9.4", "--no-verify", "-y"],
         ["lock", "up", "-o", r"C:\up.lock"],
@@ -89,7 +89,7 @@ class TestFirstImage:
         assert (prefix / "zluda/cublas64_11.dll").read_bytes() == (prefix / "zluda/cublas.dll").read_bytes()
         numpy = next((prefix / "venv/Lib/site-packages").glob("numpy-*.dist-info"))
         assert numpy.name == "numpy-1.26.4.dist-info", (
-            "numpy must be the version in the row, not the one in torch's index"
+            "numpy must have the version in the row, not the one in torch's index"
         )
 
     def test_the_app_computes_on_the_gpu(self, sd: Lane, app: Path) -> None:
@@ -98,7 +98,9 @@ class TestFirstImage:
         assert done.code == 0, done.text
         assert "Device: Stand-in GPU [ZLUDA]" in done.out
         assert "Sum: 64.0" in done.out
-        assert r"C:\rocenv\envs\sd\zluda\cublas64_11.dll" in done.out, "not torch's own"
+        assert r"C:\rocenv\envs\sd\zluda\cublas64_11.dll" in done.out, (
+            "the app must not load the libraries bundled with torch"
+        )
         assert r"C:\rocenv\envs\sd\rocm\5.7\bin\rocblas.dll" in done.out
         assert "Schöne Grüße: 終わり" in done.out
         [log] = (sd.prefix("sd") / "logs").glob("*.log")
@@ -125,7 +127,7 @@ class TestFirstImage:
         assert after == before
 
     def test_the_venvs_python_works_without_activation(self, sd: Lane) -> None:
-        """An app started by the venv's Python alone gets the same libraries."""
+        """An app that the venv's Python starts gets the same libraries."""
         [done, looked] = sd.run(
             Step([sd.python("sd"), "-c", BARE], env={"HIP_PATH": r"C:\elsewhere"}),
             Step([sd.python("sd"), "-c", FIND_FIRST]),
@@ -167,7 +169,7 @@ class TestShims:
         assert answer(again)["level"] == "load"
 
     def test_repair_restores_a_dll_removed_by_antivirus(self, sd: Lane) -> None:
-        """`verify` lists the missing DLL and what Defender reports; `repair` restores it."""
+        """`verify` reports the missing DLL and Defender's log; `repair` restores the DLL."""
         taken = sd.prefix("sd") / "zluda/cublas64_11.dll"
         taken.unlink()
         (sd.prefix("sd") / "zluda/nccl.dll").unlink()
@@ -206,7 +208,7 @@ class TestShims:
 
 
 class TestFailures:
-    """Each failure shows up at its rung."""
+    """Failures, each of which shows up at its rung."""
 
     @pytest.mark.parametrize(
         ("failure", "rung", "status", "words"),
@@ -220,7 +222,7 @@ class TestFailures:
     def test_a_failing_library_fails_its_rung(
         self, sd: Lane, failure: str, rung: str, status: str, words: str
     ) -> None:
-        """A crash, a wrong version or a wrong value fails exactly the affected rung."""
+        """A crash, a wrong version or a wrong value fails only the affected rung."""
         [done] = sd.rocenv(["verify", "sd", "--upto", rung, "--json"], ROCENV_STANDIN_FAIL=failure)
         assert done.code == 1
         found = {each["rung"]: each for each in answer(done)["rungs"]}[rung]
@@ -239,7 +241,7 @@ class TestFailures:
         assert "known files of this release: `ZLUDA-windows-rocm5-amd64.zip`" in done.err
         assert not sd.prefix("other").exists()
 
-    def test_a_download_that_changed_is_refused(self, sd: Lane) -> None:
+    def test_a_download_that_changed_is_rejected(self, sd: Lane) -> None:
         """Even without a published hash, a later download must match the first one."""
         first, removed = sd.rocenv([*CREATE_OTHER, "--no-verify"], ["remove", "-y", "other"])
         assert first.code == removed.code == 0, first.text
@@ -251,16 +253,16 @@ class TestFailures:
         assert done.code == 1
         assert "this is not the expected `ZLUDA-windows-rocm5-amd64.zip 3.9.5`" in done.err
 
-    def test_a_web_page_served_as_an_archive_is_refused(self, sd: Lane) -> None:
-        """A sign-in page is refused, and its hash is not recorded."""
+    def test_a_web_page_served_as_an_archive_is_rejected(self, sd: Lane) -> None:
+        """A sign-in page is rejected, and its hash is not recorded."""
         with sd.serving(sd.urls["zluda"], b"<!DOCTYPE html><html><body>Please sign in</body></html>"):
             [done] = sd.rocenv([*CREATE_OTHER])
         assert done.code == 1
         assert "the server sent a web page instead of the package" in done.err
         assert sd.urls["zluda"] not in (sd.home / "pins.json").read_text()
 
-    def test_a_library_pack_for_a_different_release_is_refused(self, sd: Lane) -> None:
-        """rocenv checks the versions in the pack's files, not the pack's name."""
+    def test_a_library_pack_for_a_different_release_is_rejected(self, sd: Lane) -> None:
+        """rocenv checks the versions of the files in a pack, not the name of the pack."""
         pack = sd.mirror.place(sd.urls["pack"])
         other = library_pack(sd.folder / "packs", "6.1.2", "gfx1031", sd.mirror.workshop, name=pack.name)
         with sd.serving(sd.urls["pack"], other.read_bytes()):
@@ -312,8 +314,8 @@ class TestFailures:
         assert r"ROCm\a name of its own` (Program Files) into the store" in copied.err
         assert after == before, "a library pack changed Program Files"
 
-    def test_a_path_that_is_too_long_is_refused(self, sd: Lane) -> None:
-        """`create` checks Windows' limit of 260 characters before it writes anything."""
+    def test_a_path_that_is_too_long_is_rejected(self, sd: Lane) -> None:
+        """`create` checks the Windows limit of 260 characters before it writes anything."""
         top = sd.lab.wine / "drive_c" / ("long " * 20).strip()
         home = top / ("longer " * 12).strip()
         sd.mirror.write_config(home)
@@ -357,7 +359,7 @@ class TestFailures:
 
 class TestUpgrade:
     def test_an_env_in_use_keeps_its_set(self, up: Lane) -> None:
-        """`upgrade` builds the new set, but does not swap it in while a program uses the env's folder."""
+        """`upgrade` builds the new set but does not swap it in while a program uses the env's folder."""
         assert_refused_in(up, "up", "upgrade", "up", "-y")
 
     def test_the_newer_set_is_swapped_in_and_out(self, up: Lane) -> None:
@@ -387,7 +389,7 @@ class TestIncident:
     """sdnext#3414: HIP SDK 6.1 with ZLUDA 3.8.3 on gfx1031 crashes with 0xC0000005 in rocblas.dll."""
 
     def test_create_avoids_the_broken_build(self, sd: Lane) -> None:
-        """`create --rocm 6.1 --zluda` chooses a different build, and explains why it refuses 3.8.3."""
+        """`create --rocm 6.1 --zluda` selects a different build and explains why 3.8.3 is excluded."""
         planned, refused = sd.rocenv(
             ["create", "x", "--rocm", "6.1", "--zluda", "--dry-run", "--json"],
             ["create", "x", "--rocm", "6.1", "--zluda", "3.8.3"],
@@ -398,15 +400,15 @@ class TestIncident:
         assert "3.8.3" in refused.err
         assert "https://github.com/vladmandic/sdnext/issues/3414" in refused.err
 
-    def test_an_affected_env_is_recognised_and_fixed(self, sd: Lane, app: Path) -> None:
-        """`verify` and `launch` recognise an env from an edited lock and print the command that fixes it."""
+    def test_an_affected_env_is_recognized_and_fixed(self, sd: Lane, app: Path) -> None:
+        """`verify` and `launch` recognize an env from an edited lock and print the command that fixes it."""
         six, written, both = sd.rocenv(
             ["create", "six", "--rocm", "6.1", "--zluda", "3.8.4", "--no-verify", "-y"],
             ["lock", "six", "-o", r"C:\six.lock"],
             ["verify", "sd", "--upto", "blas", "--json"],
         )
         assert (six.code, written.code) == (0, 0), six.text + written.text
-        assert answer(both)["level"] == "blas", "the envs with 5.7 and 6.1 affect each other"
+        assert answer(both)["level"] == "blas", "the envs with HIP SDK 5.7 and 6.1 affect each other"
         lock = json.loads((sd.lab.wine / "drive_c/six.lock").read_text(encoding="utf-8"))
         edited = sd.lab.wine / "drive_c/edited.lock"
         edited.write_text(json.dumps(incident_lock(lock, sd)), encoding="utf-8")
@@ -424,7 +426,7 @@ class TestIncident:
         assert any("--rocm 5.7" in line for line in answer(verify)["advice"])
         assert any("sdnext-3414" in each["findings"] for each in rungs.values())
         assert launch.code & 0xFFFFFFFF == CRASH
-        # Ignore warnings before the app starts; only the explanation after the crash matters.
+        # Only the explanation after the crash matters, not warnings before the app starts.
         explanation = launch.text.rpartition("SD.Next ended with ")[2]
         assert explanation.startswith("0xC0000005 (access violation)")
         assert "why: this set is known to fail" in explanation
@@ -450,7 +452,7 @@ class TestIncident:
 CREATE_OTHER = ("create", "other", "--rocm", "5.7", "--zluda", "--no-torch", "-y")
 
 BARE = "import torch, os; print(torch.cuda.get_device_name(0)); print(os.environ['HIP_PATH'])"
-# transformers and diffusers check for torch before they import it.
+# Like transformers and diffusers, look for torch before importing it.
 FIND_FIRST = """
 import ctypes, importlib.util
 assert importlib.util.find_spec("torch") is not None
@@ -473,7 +475,7 @@ print(done.stderr)
 app.communicate()
 """
 
-# Works in a folder, and meanwhile runs a command elsewhere.
+# Keeps a folder in use while running a command elsewhere.
 IN_FOLDER = """
 import os, subprocess, sys
 os.chdir(r"{folder}")
@@ -490,7 +492,7 @@ DEFENDER = r"""<Event xmlns='http://schemas.microsoft.com/win/2004/08/events/eve
 
 
 def assert_refused_in(lane: Lane, name: str, *argv: str) -> None:
-    """Run a command while a program runs in an env's folder; it must refuse and leave every env unchanged."""
+    """Assert that a command fails while a program runs in an env's folder, and leaves every env unchanged."""
     before = {each: tree(lane.prefix(each)) for each in ("up", name)}
     script = lane.lab.wine / "drive_c" / "busy.py"
     text = IN_FOLDER.format(folder=rf"C:\rocenv\envs\{name}", argv=[lane.lab.rocenv, *argv])
@@ -513,7 +515,7 @@ def with_missing_dependency(binary: Binary) -> Binary:
 
 
 def with_missing_export(binary: Binary) -> Binary:
-    """Remove the matrix product from cuBLAS's exports."""
+    """Remove matrix multiplication from cuBLAS's exports."""
     return replace(binary, without=("cublasSgemm_v2",)) if binary.name == "cublas.dll" else binary
 
 
@@ -526,7 +528,7 @@ def remove_sdk(folder: Path) -> None:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Return the content of all files below a folder."""
+    """Return the contents of all files below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -538,7 +540,7 @@ def variables(path: Path) -> dict[str, str]:
 
 
 def incident_lock(lock: dict[str, Any], lane: Lane) -> dict[str, Any]:
-    """Put the faulty build into a lock, as a user could by hand."""
+    """Put the faulty build into a lock, as a user could do by hand."""
     [build] = [part for part in lock["components"] if part["kind"] == "zluda"]
     url = lane.urls["zluda 3.8.3"]
     served = lane.mirror.place(url).read_bytes()

@@ -1,4 +1,4 @@
-"""Create, verify, activate, repair and rebuild an env with ROCm as Python wheels on Windows."""
+"""An env with ROCm as Python wheels on Windows: created, verified, activated, repaired and rebuilt."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ print("requirements:", subprocess.run([*pip, "-r", "requirements.txt"]).returnco
 
 
 class Machine:
-    """A Windows machine with a Radeon 8060S, whose mirrors are copies of AMD's indices on loopback."""
+    """A Windows machine with a Radeon 8060S, whose mirrors are copies of AMD's indexes on loopback."""
 
     def __init__(self, lane: Lane, index: AmdIndex) -> None:
         self.lane = lane
@@ -94,7 +94,7 @@ def test_the_plan_contains_every_file(sd: Machine) -> None:
 
 
 def test_verify_passes_with_the_envs_own_libraries(sd: Machine) -> None:
-    """`verify` passes every rung with the env's libraries instead of the driver's."""
+    """`verify` passes every rung with libraries from the env instead of the driver."""
     report = answer(sd.rocenv("verify", "sd", "--json"))
     assert report["level"] == "torch"
     assert [rung["rung"] for rung in report["rungs"]] == [
@@ -154,7 +154,7 @@ def test_repair_and_rebuild_work_offline(sd: Machine) -> None:
 
 
 def test_radeon_wheels_come_from_their_releases_folder(radeon: Machine) -> None:
-    """ROCm 7.2 comes from its release's folder; pip cannot replace it, and HIP_PATH points to it."""
+    """ROCm 7.2 comes from the folder of its release; pip cannot replace it, and HIP_PATH points to it."""
     prefix = radeon.prefix("r72")
     lock = json.loads((prefix / "rocenv.lock").read_text())
     urls = {each["name"]: each["url"] for part in lock["components"] for each in part["artifacts"]}
@@ -170,7 +170,7 @@ def test_radeon_wheels_come_from_their_releases_folder(radeon: Machine) -> None:
 
 
 def test_a_torch_that_contains_rocm_does_not_use_a_hip_sdk(radeon: Machine) -> None:
-    """torch contains ROCm 6.4.4's libraries, so activation unsets HIP_PATH and reports that."""
+    """torch contains the libraries of ROCm 6.4.4, so activation unsets HIP_PATH and reports that."""
     script = radeon.home / "inside.bat"
     script.write_text(f'@call "{HOME}\\envs\\r64\\activate.bat"\n@set HIP_PATH\n')
     [done] = radeon.lane.run(Step(["cmd", "/c", rf"{HOME}\inside.bat"], env={**ENV, "HIP_PATH": SDK}))
@@ -199,7 +199,7 @@ def test_compilers_leave_the_env_unchanged_and_can_be_repaired(sd: Machine) -> N
 
 
 def test_an_app_runs_with_the_envs_torch(sd: Machine) -> None:
-    """`rocenv launch sd -- webui.bat` keeps the app's installer and pip from replacing torch."""
+    """`rocenv launch sd -- webui.bat` prevents the app's installer and pip from replacing torch."""
     app = stand_in_app(sd.home / "an app")
     (app / "launch.py").write_text(f"import installer\n{LAUNCH}", encoding="utf-8")
     (app / "installer.py").write_text(INSTALLER)

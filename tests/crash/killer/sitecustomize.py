@@ -1,7 +1,7 @@
-"""Loaded into a real `rocenv` through PYTHONPATH: counts disk changes and kills the process at one of them.
+"""Kill a real `rocenv` at one of its changes to the disk. PYTHONPATH makes Python load this file.
 
-KILL_AT=N kills the process, like `kill -9`, just before its N-th change below KILL_BELOW, or halfway through
-it if the change writes a chunk of an unpacked file. KILL_LOG=FILE gets a line for each change. Child
+KILL_AT=N kills the process, as `kill -9` does, just before its N-th change below KILL_BELOW, or halfway
+through that change if it writes a chunk of an unpacked file. KILL_LOG=FILE logs each change on a line. Child
 processes do not inherit these variables.
 """
 
@@ -39,7 +39,7 @@ def changes(event: str, arguments: tuple[Any, ...]) -> bool:
     if event == "open":
         path, _mode, flags = arguments
         return isinstance(flags, int) and bool(flags & WRITING) and str(path).startswith(below)
-    # `shutil.rmtree` uses folder descriptors.
+    # `shutil.rmtree` passes names relative to folder descriptors.
     return event in CHANGES and (str(arguments[0]).startswith(below) or not str(arguments[0]).startswith("/"))
 
 

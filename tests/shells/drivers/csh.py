@@ -9,7 +9,7 @@ from tests.shells.driver import Driver, Work, program
 if TYPE_CHECKING:
     from pathlib import Path
 
-# This omits keywords (`set`, `if`), because an alias for a keyword breaks every script.
+# Without keywords (`set`, `if`), because an alias for a keyword breaks every script.
 _NAMES = "cd echo source unset setenv unsetenv eval exit shift repeat hash printf test env rocenv".split()
 
 
@@ -19,7 +19,7 @@ class Tcsh(Driver):
     suffix = ".csh"
     modes: ClassVar[dict[str, str]] = {
         "plain": "",
-        # tcsh has only a command-line option for this.
+        # tcsh has only a command-line option for this mode.
         "errexit": "if ($?T_STRICT == 0) then\nsetenv T_STRICT 1\nexec tcsh -ef $0:q\nendif",
     }
     oddities: ClassVar[dict[str, str]] = {
@@ -51,7 +51,7 @@ class Tcsh(Driver):
         return f"''setenv {name} {self.quote(front)}:${{{name}:q}}:{self.quote(back)}"
 
     def source(self, script: Path) -> str:
-        # If users define a `source` alias, that is their choice. The typed command is not under test.
+        # Bypass a `source` alias, because the typed command is not under test.
         return f"''source {self.quote(str(script))}"
 
     def dump(self, path: Path) -> str:

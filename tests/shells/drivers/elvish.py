@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# elvish compiles a script before running it, so the script must declare names that evaluated code defines.
+# elvish compiles a whole script before running it, so the script must declare names that evaluated code
+# defines.
 _DECLARED = "fn {} {{|@_| }}; "
 _DECLARED_ONCE = "fn {} {{|@_| }}\n"
-# All commands except those that the tests type.
+# All builtins except those that the tests type.
 _BUILTINS = re.findall(
     r"\S+",
     "all cd conj e each echo eq exit external fail get-env has-env has-key has-value keys kind-of nop not "
@@ -44,7 +45,7 @@ class Elvish(Driver):
         return [program("elvish"), "-norc", str(script)]
 
     def script(self, code: Sequence[str]) -> str:
-        # Declaring a name twice creates a second variable for the whole script.
+        # Declare each name once, because a second declaration creates another variable for the whole script.
         text = super().script(code)
         names = dict.fromkeys(re.findall(r"fn (\w+) \{\|@_\| \}; ", text))
         return "".join(_DECLARED_ONCE.format(name) for name in names) + _undeclared(text)
@@ -83,9 +84,9 @@ class Elvish(Driver):
         return "echo status $status"
 
     def list_names(self) -> str:
-        """Print the names, and the lists of callbacks.
+        """Print the names and the lists of callbacks.
 
-        This driver declares `deactivate`, which must not contain rocenv code afterwards.
+        This driver declares `deactivate`, which must not contain rocenv code after deactivation.
         """
         return (
             "eval &on-end={|ns| keys $ns | each {|n| if (not-eq $n deactivate~) { echo $n } } } ''\n"
@@ -97,7 +98,7 @@ class Elvish(Driver):
     def interactive(self, work: Work) -> list[str]:
         rc = work.folder / "rc.elv"
         rc.write_text("set edit:prompt = { put (print '#')'> ' }; set edit:rprompt = { }\n")
-        # Do not start a history daemon: it would outlive this test and affect others.
+        # Do not start a history daemon, which would outlive this test and affect others.
         return [program("elvish"), "-rc", str(rc), "-db", "/dev/null/none", "-sock", "/dev/null/none"]
 
     def start_up(self, code: str) -> list[str]:
@@ -120,7 +121,7 @@ class Elvish(Driver):
 
 
 class _LineEditor(Terminal):
-    """The line editor redraws the line after each letter, so the output never contains the complete line."""
+    """elvish at a terminal. Each letter redraws the line, so the output never contains the complete line."""
 
     def settle(self, marker: str = "", after: str = "") -> str:
         shown = more = super().settle()

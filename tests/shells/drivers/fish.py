@@ -47,7 +47,7 @@ class Fish(Driver):
         return f"set {name} {self.quote(front)} ${name} {self.quote(back)}"
 
     def source(self, script: Path) -> str:
-        # If users define a `source` function, that is their choice. The typed command is not under test.
+        # Bypass a `source` function, because the typed command is not under test.
         return f"builtin source {self.quote(str(script))}"
 
     def say_status(self) -> str:
@@ -76,5 +76,5 @@ class Fish(Driver):
         **environ: str,
     ) -> list[str]:
         shown = super().talk(work, lines, first=first, prefix=prefix, **environ)
-        # To detect whether the previous output ended with a newline, fish fills a line and overwrites it.
+        # To handle output that does not end with a newline, fish fills the line and overwrites it.
         return [re.sub(r"⏎ +\r⏎ \r+", "", text) for text in shown]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# All names that the scripts call or define, and those that users often redefine.
+# All names that the scripts call or define, and names that users often redefine.
 _NAMES = (
     "cd hash printf echo ls open default describe do each exit first get hide-env length lines load-env "
     "merge print skip rocenv text entries field now with active left say look enter leave deactivate "
@@ -62,12 +62,12 @@ class Nu(Driver):
         return f"source {self.quote(str(script))}"
 
     def call(self, *words: str) -> str:
-        # A failing program ends a script, but the tests check what happens after `rocenv` fails.
+        # A program that fails ends a script, but the tests check what happens after `rocenv` fails.
         code = super().call(*words)
         return self.attempt(code) if words[0] == "rocenv" else f"^{code}"
 
     def dump(self, path: Path) -> str:
-        # nushell passes the last program's exit code to the next program in an environment variable.
+        # nushell passes the exit code of the last program to the next one in an environment variable.
         return f"^/usr/bin/env -u LAST_EXIT_CODE -0 o> {self.quote(str(path))}"
 
     def say(self, text: str) -> str:
@@ -81,7 +81,7 @@ class Nu(Driver):
         return f"try {{ {code} }} catch {{|why| print --stderr $why.msg }}"
 
     def list_names(self) -> str:
-        """Print only the names of variables, because nushell cannot remove definitions at run time.
+        """Print only the names of variables, because nushell cannot remove definitions at runtime.
 
         Two definitions remain: the module's name, and a `deactivate` that reports that no env is active.
         """
@@ -105,6 +105,6 @@ class Nu(Driver):
         prefix: Sequence[str] = (),
         **environ: str,
     ) -> list[str]:
-        # The editor redraws the line after each letter. The command's output comes after the complete line.
+        # Each letter redraws the line, and the command's output follows the complete line.
         shown = super().talk(work, lines, first=first, prefix=prefix, **environ)
         return ["\n" + text.split(f"{line}\r\n", 1)[-1] for line, text in zip(lines, shown, strict=True)]

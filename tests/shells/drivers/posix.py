@@ -15,12 +15,12 @@ _NAMES = """
 """.split()
 # Names that plain sh accepts as function names.
 _ORDINARY = "cd hash printf echo source test unalias emulate read".split()
-# Builtins that cannot be bypassed once they are redefined as functions.
+# Builtins that cannot be reached once functions have replaced them.
 _WAYS_PAST = ["command", "builtin", "local", "return"]
 
 
 def aliases(names: list[str]) -> str:
-    names = [*names, *_WAYS_PAST, "alias"]  # must come last, because it redefines `alias` itself
+    names = [*names, *_WAYS_PAST, "alias"]  # last, because it redefines `alias` itself
     return "\n".join(f"alias {name}='touch canary; false'" for name in names)
 
 
@@ -50,7 +50,7 @@ class Posix(Driver):
         return f"{name}={self.quote(front)}:${name}:{self.quote(back)}"
 
     def source(self, script: Path) -> str:
-        # If users define a `.` alias, that is their choice. The typed command is not under test.
+        # Bypass a `.` alias, because the typed command is not under test.
         return f"\\. {self.quote(str(script))}"
 
     def attempt(self, code: str) -> str:
@@ -130,7 +130,7 @@ class Zsh(Posix):
 class Dash(Posix):
     name = "dash"
     program = "dash"
-    has_own_variables = False  # dash cannot distinguish them
+    has_own_variables = False  # dash cannot distinguish them from environment variables
     modes: ClassVar[dict[str, str]] = {
         "plain": "",
         "nounset": "set -u",

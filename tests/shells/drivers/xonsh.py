@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-# Precedes a statement with `$(...)`: xonsh drops captured output that arrives later than this many seconds.
+# A prefix for statements with `$(...)`, because xonsh drops captured output that arrives after this many
+# seconds.
 PATIENT = "with ${...}.swap(XONSH_PROC_FREQUENCY=0.5): "
 _PLAIN = string.ascii_letters + string.digits + " /._-+,:;="
 _NAMES = ("exec", "open", "print", "str", "list", "dict", "tuple", "len", "any", "isinstance", "sys", "os")
@@ -62,7 +63,7 @@ class Xonsh(Driver):
         return f"source {self.quote(str(script))}"
 
     def dump(self, path: Path) -> str:
-        # xonsh's options are variables that programs inherit. xonsh 0.16 cannot redirect to a path from a
+        # Programs inherit xonsh's options as variables. xonsh 0.16 cannot redirect output to a path from a
         # Python expression.
         without = " ".join(f"-u {name}" for name in _OPTIONS)
         return f"/usr/bin/env {without} -0 > '{path}'"
