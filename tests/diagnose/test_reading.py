@@ -145,7 +145,7 @@ class Endless(io.RawIOBase):
     "again", [b"\0" * 100_000, b"a" * 100_000, b"line\n" * 20_000], ids=["0", "a", "lines"]
 )
 def test_reading_an_endless_gzip_file_stops_early(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
-    monkeypatch.setattr(reading, "_MOST_BYTES", 5 << 20)
+    monkeypatch.setattr(reading, "_MAX_BYTES", 5 << 20)
     left_out: list[LeftOut] = []
     blocks = read_stream(
         io.BufferedReader(Endless(f"{LINE}\n".encode(), again)), left_out=left_out.append, file="a.gz"

@@ -216,7 +216,7 @@ class TestParts:
         assert "rocenv resolve --platform windows --zluda --target gfx1031" in text
 
     def test_an_incident_combination_is_found_by_its_code(self, read: Read) -> None:
-        assert "never combines ZLUDA up to 3.9.4 with display driver 25.5.1 or newer" in read("zluda-106")
+        assert "never combines ZLUDA 3.9.4 or older with display driver 25.5.1 or newer" in read("zluda-106")
 
     def test_an_exit_code_page_explains_the_code_and_links_incidents(self, read: Read) -> None:
         text = read("0xc0000005")

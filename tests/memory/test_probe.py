@@ -237,7 +237,7 @@ class TestBound:
         first = done.stderr.splitlines()[0]
         assert "then it requests" not in first
         assert "allocates at most 4.0 GiB and frees it again" in first
-        assert "819 MiB stays reserved for a display" in done.stdout
+        assert "819 MiB is reserved for a display" in done.stdout
         assert "STAND-IN" in first, "a fake runtime must never pass for a GPU"
 
     def test_the_request_for_too_much_memory_is_announced_before_it_is_made(self, bench: Bench) -> None:
