@@ -538,7 +538,7 @@ def test_the_closest_set_for_a_lock_from_an_opt_in_channel_is_from_that_channel(
     done = world.run("create", "new", "--from", str(lock), "--json")
     said = json.loads(done.stdout)
     assert said["error"] == "left-the-mirror"
-    assert "the closest set available now is ROCm 5.7.1 from other" in said["hints"][0]
+    assert "the closest available set is ROCm 5.7.1 from other" in said["hints"][0]
     argv = shlex.split(said["hints"][0].split("`")[1])
     assert argv[1:3] == ["create", "new"]
     assert world.run(*argv[1:], "--no-verify").returncode == 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.core.model import RungResult, Verification
-from rocenv.fleet.node import LONGEST_REASON, outcome
+from rocenv.fleet.node import MAX_REASON, outcome
 from rocenv.probe.ladder import RUNGS
 from tests.host.roots import Root
 from tests.loopback import Loopback
@@ -103,7 +103,7 @@ def test_sinfo_can_show_every_drain_reason_completely() -> None:
             reason = outcome(Verification(results=(result,)))["reason"]
             assert reason.startswith(f"rocenv:{rung} ")
             assert reason.split()[-1] in ("bad", "died", "hung")
-            assert len(reason) <= LONGEST_REASON
+            assert len(reason) <= MAX_REASON
 
 
 def test_the_quick_level_compares_sizes_and_the_full_level_compares_contents(world: Mini) -> None:
@@ -195,13 +195,13 @@ def test_the_time_limit_holds_for_a_child_in_any_state(world: Mini, tmp_path: Pa
             group.rmdir()
     assert took_s < 4
     assert (done.returncode, done.stdout) == (1, "rocenv:timed out\n"), done.stderr
-    assert "no answer within 3 s" in done.stderr
+    assert "no response within 3 s" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("child", "detail"),
     [
-        ('printf \'{"target": "gfx1100"}\\n{"gpus": [\'; kill -9 $$', "ended without an answer"),
+        ('printf \'{"target": "gfx1100"}\\n{"gpus": [\'; kill -9 $$', "ended without a result"),
         ("", "cannot start the check"),
     ],
     ids=["killed while it writes", "no process"],

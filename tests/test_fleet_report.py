@@ -104,7 +104,7 @@ def test_differences_from_peers_are_found(tmp_path: Path) -> None:
         ("n15", "lock", None),
         ("n16", "firmware", None),
         ("n17", "unhealthy", "rocenv:gemm bad"),
-        ("n19", "no-answer", "rocenv:no answer"),
+        ("n19", "no-answer", "rocenv:no response"),
     }
     done = report(tmp_path)
     assert done.returncode == 1
@@ -121,7 +121,7 @@ def test_a_lost_gpu_is_detected_from_earlier_results(tmp_path: Path) -> None:
     assert [each["detail"] for each in found["findings"]] == ["it has 3 GPUs but had 4"]
     assert [each["gpus"] for each in found["nodes"]] == [3], "only the newest result counts"
     put(tmp_path, answer("n2", when="2026-11-21T08:00:00+00:00"))
-    assert ("n2", "no-answer", "rocenv:no answer") in codes(tmp_path)
+    assert ("n2", "no-answer", "rocenv:no response") in codes(tmp_path)
 
 
 def test_nodes_of_another_model_do_not_count_as_having_lost_gpus(tmp_path: Path) -> None:

@@ -133,9 +133,9 @@ class TestRows:
     @pytest.mark.parametrize(
         ("argv", "said"),
         [
-            (("--target", "gfx1300"), "no information about target gfx1300; known: gfx"),
-            (("--rocm", "9.9"), "no information about rocm 9.9; known: 5."),
-            (("--zluda", "3.8.3", "--torch", "1.0"), "no information about torch 1.0"),
+            (("--target", "gfx1300"), "unknown target gfx1300; known: gfx"),
+            (("--rocm", "9.9"), "unknown rocm 9.9; known: 5."),
+            (("--zluda", "3.8.3", "--torch", "1.0"), "unknown torch 1.0"),
         ],
     )
     def test_filters_that_match_no_row_are_an_error(

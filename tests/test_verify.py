@@ -108,8 +108,8 @@ def test_a_missing_gpu_exits_with_4_but_is_not_a_fault(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", ROCENV_STANDIN_DEVICES="0")
     assert done.returncode == 4
-    assert "The remaining checks need an AMD GPU" in done.stderr
-    assert "matrix product: no GPU here" in done.stdout, "the output explains `gemm`"
+    assert "The remaining checks need a usable AMD GPU" in done.stderr
+    assert "matrix multiplication: no GPU here" in done.stdout, "the output explains `gemm`"
 
 
 @pytest.mark.quick

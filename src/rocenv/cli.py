@@ -1,6 +1,6 @@
-"""The command line: imports the module of a command when it is called, and turns errors into text.
+"""The command line: import the module of a command when it is called, and turn errors into text.
 
-Each command is imported only when it is used, so `rocenv run` does not pay for `create`.
+Each command is imported only when it is used, so `rocenv run` does not wait for imports of `create`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 _ESCAPE_OR_REPLACE = "rocenv.escape-or-replace"
-# Group in the help -> command -> module and function in `rocenv.commands`, and its line in the help.
+# Help group -> command -> its module and function in `rocenv.commands`, and its help line.
 GROUPS = {
     "Start": {
         "create": ("create.command", "Create an env: resolve, download, install, verify."),
         "run": ("run.command", "Run a command in an env."),
-        "launch": ("launch.command", "Start an app in an env, keep its log, and explain crashes."),
+        "launch": ("launch.command", "Start an app in an env, log its output, and explain crashes."),
         "activate": ("activate.activate", "Show how to activate an env, or print the script."),
         "deactivate": ("activate.deactivate", "Show how to deactivate an env."),
-        "verify": ("verify.command", "Test an env step by step, up to a matrix product on the GPU."),
+        "verify": ("verify.command", "Test an env step by step, up to a matrix multiplication on the GPU."),
     },
     "Environments": {
         "list": ("envs.list_", "List the envs."),
-        "show": ("envs.show", "Show what an env consists of and what was verified."),
+        "show": ("envs.show", "Show the parts of an env and what was verified."),
         "upgrade": ("upgrade.command", "Upgrade an env to the newest set for its request."),
         "repair": ("envs.repair", "Restore changed or missing files in an env."),
         "clone": ("envs.clone", "Create another env with the same set."),
@@ -49,21 +49,21 @@ GROUPS = {
         "lock": ("envs.lock", "Print an env's lock."),
         "shim": ("envs.shim", "Show or move the files that replace CUDA libraries."),
         "hook": ("hook.command", "Print the code for a shell's start-up file."),
-        "trust": ("trust.command", "Let a folder's `.rocenv` file choose the env there."),
+        "trust": ("trust.command", "Let a folder's `.rocenv` file choose the env."),
     },
     "This machine": {
         "gpus": ("gpus.command", "Show the GPUs on this machine and which one is used."),
-        "mem": ("mem.command", "Show GPU memory: what is free, who uses the rest, what fits."),
+        "mem": ("mem.command", "Show GPU memory: how much is free, what uses it, and what fits."),
         "kernels": ("kernels.command", "Compile an app's GPU kernels for a target."),
     },
     "Clusters": {
-        "bundle": ("bundle.command", "Write envs into one file, to create them without a network."),
-        "mirror": ("mirror.command", "Keep a folder to serve the envs' packages from."),
+        "bundle": ("bundle.command", "Write envs to one file for machines without a network."),
+        "mirror": ("mirror.command", "Copy the envs' packages to a folder for a web server."),
         "export": ("export.command", "Export an env as a module, a container or an image."),
         "fleet": ("fleet.command", "Verify the nodes of a cluster and compare them."),
     },
     "Troubleshooting": {
-        "doctor": ("doctor.command", "Check this machine, or an env, for known problems."),
+        "doctor": ("doctor.command", "Check this machine or an env for known problems."),
         "diagnose": ("diagnose.command", "Find known causes in a log."),
         "explain": ("explain.command", "Explain a GPU, a version, a variable or a code, with sources."),
         "resolve": ("resolve.command", "Show the set that `create` would install."),
@@ -77,7 +77,7 @@ GROUPS = {
 }
 COMMANDS = {name: row for group in GROUPS.values() for name, row in group.items()}
 ALIASES = {"ls": "list", "rm": "remove"}
-# What other tools call these commands.
+# Names of these commands in other tools.
 _ELSEWHERE = {
     **dict.fromkeys(("add", "init", "install", "new", "setup", "sync"), "create"),
     **dict.fromkeys(("delete", "del", "uninstall"), "remove"),
@@ -105,7 +105,7 @@ Examples:
 
 `rocenv help COMMAND` describes a command.
 """
-HIDDEN = {"complete": ("complete.command", "Print candidates for a word.")}  # only programs call it
+HIDDEN = {"complete": ("complete.command", "Print candidates for a word.")}  # only for programs
 
 
 def load_command(name: str) -> click.Command:
@@ -116,19 +116,19 @@ def load_command(name: str) -> click.Command:
 
 
 class Commands(click.Group):
-    """All commands; they are listed without being imported."""
+    """All commands, which can be listed without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the commands in the order of the help."""
+        """List the commands in help order."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; None if there is no such command."""
+        """Import a command, or return None if it does not exist."""
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         return load_command(cmd_name) if cmd_name in (*COMMANDS, *HIDDEN) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in groups, all with the same column for their descriptions."""
+        """Write the commands in groups, with all descriptions in the same column."""
         width = max(map(len, COMMANDS))
         for title, group in GROUPS.items():
             with formatter.section(title):
@@ -149,7 +149,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; suggest a similar one if it does not exist."""
+        """Find the command, or suggest a similar one."""
         if args and args[0] not in (*COMMANDS, *HIDDEN, *ALIASES) and not args[0].startswith("-"):
             import difflib
 
@@ -171,7 +171,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
     _prepare_streams()
-    if argv[:1] != ["verify"] or "--node" not in argv:  # its watchdog must not touch the home, which may hang
+    if argv[:1] != ["verify"] or "--node" not in argv:  # its watchdog must not access the home
         limit_umask()
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     code = _run(argv, wants_json=wants_json)
@@ -181,7 +181,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
 
 
 def _flush_output() -> bool:
-    """Write what was printed, and return whether that worked; a closed pipe is not a failure."""
+    """Flush the output, and return whether that worked; a closed pipe is not a failure."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -196,13 +196,13 @@ def _flush_output() -> bool:
 def _prepare_streams() -> None:
     """Make printing safe with closed streams, and with characters that the terminal cannot display."""
     if sys.stdout is None:  # closed by the caller: `>&-`
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     how = getattr(sys.stdout, "errors", "")
     if how == "strict":
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    elif how == "surrogateescape":  # in the C locale: print the bytes of a path unchanged
+    elif how == "surrogateescape":  # in the C locale: print the bytes of paths unchanged
         codecs.register_error(_ESCAPE_OR_REPLACE, _escape_or_replace)
         sys.stdout.reconfigure(errors=_ESCAPE_OR_REPLACE)  # type: ignore[union-attr]
 
@@ -250,7 +250,7 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
 
 
 def _command_words(words: list[str]) -> list[str]:
-    """Return the leading words that form a command; an unknown one is kept for the error message."""
+    """Return the leading words that form a command, including an unknown one for the error message."""
     if not words or words[0] in ("help", *HIDDEN):
         return []
     name = ALIASES.get(words[0], words[0])
@@ -264,14 +264,14 @@ def _command_words(words: list[str]) -> list[str]:
 
 
 def _wrong_usage(error: click.ClickException, argv: list[str]) -> RocenvError:
-    """Turn an error of click into one that reads like rocenv's own."""
+    """Convert a click error into one that reads like rocenv's own."""
     import difflib
 
     message = error.format_message()
     hints = []
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option '{error.option_name}'"
-        # Dashes would make all names similar.
+        # Dashes would make all names look similar.
         names = [name.lstrip("-") for name in error.possibilities or ()]
         close = difflib.get_close_matches(error.option_name.lstrip("-"), names, n=1)
         hints = [f"did you mean `--{name}`?" for name in close]
@@ -283,7 +283,7 @@ def _wrong_usage(error: click.ClickException, argv: list[str]) -> RocenvError:
 
 
 def _write_bug_report(error: BaseException, argv: list[str]) -> str:
-    """Write a bug report to a file and return the hint that shows it; without a file, return the report."""
+    """Write a bug report to a file and return a hint that names it; if that fails, return the report."""
     import datetime
     import platform
     import tempfile
@@ -318,7 +318,7 @@ def _write_bug_report(error: BaseException, argv: list[str]) -> str:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to the null device: its pipe is closed, and Python would print an error at exit."""
+    """Redirect stdout to the null device, because Python prints an error at exit if a pipe is closed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -341,7 +341,7 @@ def _show(error: RocenvError, *, wants_json: bool) -> None:
 
 
 def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
-    """List the reasons why no set meets a request, each with its source."""
+    """List the reasons why no set meets a request, with sources."""
     lines = ["", "These requirements conflict; no set meets all of them:" if rejections[1:] else "why:"]
     for each in rejections:
         lines += [f"  - {each.text}", f"    [{each.source.partition(';')[0].strip()}]"]
@@ -349,7 +349,7 @@ def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
 
 
 def error_json(error: RocenvError) -> dict[str, Any]:
-    """Return an error as `--json` prints it."""
+    """Convert an error to JSON, as `--json` prints it."""
     from rocenv.commands.output import fields
 
     answer: dict[str, Any] = {

@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 SEVERITIES = ("error", "warning", "info")
-_LONGEST_WORD = 199  # a longer value may have been truncated
-# Characters that cmd and PowerShell both leave alone between double quotes.
+_MAX_WORD = 199  # a longer value may have been truncated
+# Characters without special meaning in double quotes, in both cmd and PowerShell.
 _QUOTABLE = re.compile(r"[\w .:+,/\\@=()~-]+")
 _OWN_COMMAND = re.compile(r"rocenv create( [\w.:+,/\\@=-]+)+")
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a check found, without its messages."""
+    """What a check found, without the messages."""
 
     row: str  # name of a row in the table `advice`
-    values: Mapping[str, str] = field(default_factory=dict)  # fill the placeholders of the row's messages
+    values: Mapping[str, str] = field(default_factory=dict)  # for the placeholders in the row's messages
     evidence: tuple[str, ...] = ()  # lines as the machine printed them; `render` makes them printable
-    severity: str = ""  # replaces the row's; "" = keep the row's
-    # Complete commands, already quoted for the shell; they also fill placeholders.
+    severity: str = ""  # defaults to the row's
+    # Complete commands, quoted for the shell; they also fill placeholders.
     commands: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -64,10 +64,10 @@ class Finding:
     title: str
     detail: str
     evidence: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()  # what to do, best first
+    steps: tuple[Step, ...] = ()  # the remedies, best first
     links: tuple[str, ...] = ()
-    fix: str = ""  # the fix that `doctor --fix` has for it; "" = none
-    env: str = ""  # the env that it is about; "" = none
+    fix: str = ""  # the name of the fix for `doctor --fix`, or ""
+    env: str = ""  # the affected env, or ""
 
     @property
     def instructions(self) -> tuple[str, ...]:
@@ -83,10 +83,10 @@ class Finding:
 def set_known_to_fail(
     prefix: Prefix, lock: Lock, rows: Sequence[Verdict], matrix: Matrix, machine: Machine, app: str = ""
 ) -> Observation:
-    """Create the observation that an env's set is known to fail.
+    """Create an observation for an env whose set is known to fail.
 
-    `rows` are the verdicts that apply to it, worst first. A better env must work on `machine` and with `app`,
-    or else with the env's own app.
+    `rows` lists the verdicts that apply to the set, worst first. The suggested env must work on `machine` and
+    with `app`, which defaults to the env's own app.
     """
     app = app or lock.request.app
     create = suggest_env(lock, matrix, machine, name=prefix.free_name(), app=app)
@@ -104,13 +104,13 @@ def render(
     platform: str,
     untrusted: bool = False,
 ) -> Finding:
-    """Render the messages for an observation.
+    """Turn an observation into a finding.
 
-    `platform` decides how commands are quoted. If someone else sent the values (`untrusted`), only plain
-    words reach a command.
+    Commands are quoted for the shells of `platform`. If the values come from someone else (`untrusted`),
+    commands contain only plain words.
 
     Raises:
-        DataError: There is no such row.
+        DataError: The observation's row does not exist.
     """
     row = advice_row(matrix, observation.row)
     commands = {
@@ -143,7 +143,7 @@ def render(
 
 
 def advice_row(matrix: Matrix, name: str) -> Advice:
-    """Look up a row by name; raise DataError if there is none."""
+    """Look up a row by name; raise DataError if it does not exist."""
     found = next((row for row in matrix.advice if row.name == name), None)
     if found is None:
         raise DataError(f"the table `advice` has no row `{name}`")
@@ -156,13 +156,13 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def quoted(value: str, platform: str, *, untrusted: bool) -> str:
-    """Quote a value as one word for the shells of `linux` or `windows`; "" if that is not safe.
+    """Quote a value as one word for the shells of `linux` or `windows`, or return "" if that is not safe.
 
-    If someone else sent the value (`untrusted`), accept only plain words with spaces.
+    If the value comes from someone else (`untrusted`), it may contain only plain words and spaces.
     """
     if word := plain_word(value):
         return word
-    if not 0 < len(value) <= _LONGEST_WORD or value[0] in " -" or "?" in value:
+    if not 0 < len(value) <= _MAX_WORD or value[0] in " -" or "?" in value:
         return ""
     is_quotable = _QUOTABLE.fullmatch(value) is not None
     if platform == "windows":

@@ -260,7 +260,7 @@ class TestFallback:
         else:
             done = mini.run("create", "demo", "--no-verify", "-y")
             found, shown = done.returncode, done.stderr
-            assert "hint: to take it: add `--accept-fallback`" in shown
+            assert "hint: to install it: add `--accept-fallback`" in shown
         assert found == code, shown
         assert "only ROCm 5.7.1" in shown
         assert mini.prefix("demo").exists() is exists
@@ -270,7 +270,7 @@ class TestFallback:
         assert mini.run("lock", "demo", "-o", str(tmp_path / "x.lock")).returncode == 0
         done = mini.run("create", "new", "--from", str(tmp_path / "x.lock"), "--accept-fallback")
         assert done.returncode == 2
-        assert "drop the options that change it" in done.stderr
+        assert "omit the options that change it" in done.stderr
         assert not mini.prefix("new").exists()
 
     def test_resolve_shows_that_a_better_set_is_unreachable(self, far_64: Mini) -> None:
@@ -285,15 +285,15 @@ class TestGuide:
         assert code == 1
         assert "  -  No ROCm and PyTorch combination works on gfx1100" in shown
         assert "  1  ROCm without PyTorch: ROCm 6.4.3 (The mini archive)\n" in shown, (
-            "no PyTorch supports this set"
+            "PyTorch has no set for this GPU"
         )
-        assert "To undo it: `rocenv remove default`." in shown
+        assert "To undo this: `rocenv remove default`." in shown
         assert not with_apps.prefix("default").exists()
 
     def test_an_app_in_the_current_folder_is_offered_first(self, with_apps: Mini, tmp_path: Path) -> None:
         (tmp_path / "paint.py").touch()
         _, shown = ask(with_apps, "create", answers="\n", cwd=str(tmp_path))
-        assert "  1  what Paint in this folder needs: ROCm 6.4.3 (The mini archive)\n" in shown
+        assert "  1  the set for Paint in this folder: ROCm 6.4.3 (The mini archive)\n" in shown
         assert (with_apps.prefix("paint") / ".rocenv/record.json").exists()
 
     def test_one_confirmation_creates_and_verifies_an_env(self, with_apps: Mini) -> None:

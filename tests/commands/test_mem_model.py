@@ -60,7 +60,7 @@ def test_layers_that_fit_are_shown_with_ways_to_fit_more(tmp_path: Path) -> None
     assert [line.split()[0] for line in lines[3:8]] == ["LAYER", "17-31", "0-16", "output", "input"]
     assert lines[4].split()[1:7] == ["1-15", "each", "117", "MiB", "each", "128"]
     assert (lines[4].split()[-1], lines[5].split()[-1], lines[6].split()[-1]) == ("yes", "no", "no")
-    assert lines[8].startswith("15 of 33 layers fit into the 7.0 GiB of free memory on GPU 0 (")
+    assert lines[8].startswith("15 of 33 layers fit in the 7.0 GiB of free memory on GPU 0 (")
     assert lines[8].endswith("`-ngl 15`")
     assert "the whole model needs 10.2 GiB, 4.2 GiB more than is available" in lines[9]
     shown = document(root, "model", str(model), "--context", "32768")
@@ -107,7 +107,7 @@ def test_a_model_that_fits_causes_no_suggestions(tmp_path: Path) -> None:
 def test_weights_too_large_for_any_setting_are_reported(tmp_path: Path) -> None:
     root = machine(tmp_path / "card", memory=4 * GIB, used=0)
     done = mem(root, "model", str(eight_billion(tmp_path / "m.gguf")))
-    assert "no setting makes the whole model fit" in done.stdout
+    assert "the whole model does not fit with any setting" in done.stdout
     shown = document(root, "model", str(tmp_path / "m.gguf"))
     assert [way["everything"] for way in shown["ways"]] == [False]
 
@@ -143,7 +143,8 @@ def test_a_model_that_cannot_be_estimated_shows_the_reason(tmp_path: Path, bare:
     assert done.returncode == 0
     assert "clip; 4 MiB of weights" in done.stdout
     assert (
-        "cannot compute how many layers fit:\n  it is not a complete model: its type is mmproj" in done.stdout
+        "cannot determine how many layers fit:\n  it is not a complete model: its type is mmproj"
+        in done.stdout
     )
     shown = document(bare, "model", str(path))
     assert (shown["of_layers"], shown["cache_bytes"], shown["layers"]) == (None, None, [])

@@ -132,7 +132,7 @@ def test_unknown_mirror_names_change_nothing(lab: Lab, argv: list[str], code: in
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("mirrors.download.pytorch.org", "https://d.example/whl", "is not the beginning of a URL"),
+        ("mirrors.download.pytorch.org", "https://d.example/whl", "is not a URL prefix"),
         ("mirrors.debian:", "d.example/debian", "does not begin with `https://`"),
         ("mirrors.debian:", "https://user:p@ss@d.example/", "percent-encode special characters"),
         ("defaults.rokm", "5.7", "choose from `defaults.rocm`"),
@@ -201,7 +201,7 @@ def test_a_server_cannot_write_to_the_terminal(lab: Lab) -> None:
         done = lab.run("config", "mirrors", "mine", "--test")
         thread.join(timeout=10)
     assert b"returned 503" in done.stdout
-    assert b"none of the 2 addresses works: check your network" in done.stderr
+    assert b"none of the 2 addresses work: check your network" in done.stderr
     assert b"--use" not in done.stderr
     assert b"\x1b" not in done.stdout
 

@@ -50,7 +50,7 @@ def test_the_hints_do_not_suggest_deleting_files_that_the_next_attempt_needs(hom
     (home.artifacts / f"{WANTED}.part").write_bytes(b"x" * 5_000_000)
     some, not_enough, *_ = hints(home, 10_000_000)
     assert some.endswith("frees up to 7.0 MB, `rocenv cache clear wheels` frees up to 2.0 MB")
-    assert not_enough.startswith("that is not enough")
+    assert not_enough.startswith("this is not enough")
 
 
 def test_a_disk_that_becomes_full_is_an_error_with_the_missing_amount(

@@ -234,7 +234,7 @@ class TestHostileFiles:
             lab,
             there,
             f"`{there / '.rocenv'}` does not contain the name of an env",
-            "one line with the name of an env",
+            "a single line with the name of an env",
         )
         done = lab.run("trust", str(there))
         assert (done.returncode, done.stdout) == (1, b"")
@@ -367,7 +367,11 @@ class TestOutput:
 
     def test_a_list_without_trusted_folders_is_empty(self, lab: Lab) -> None:
         done = lab.run("trust", "--list")
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"you trust no folder yet\n")
+        assert (done.returncode, done.stdout, done.stderr) == (
+            0,
+            b"",
+            b"you have not trusted any folders yet\n",
+        )
 
     def test_comments_in_the_settings_are_kept(self, lab: Lab) -> None:
         lab.home.mkdir()

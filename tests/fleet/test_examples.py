@@ -77,7 +77,7 @@ def test_the_batch_script_reports_on_the_nodes_of_its_job(cluster: Cluster) -> N
     assert "n[1-3,6]" in text
     assert "blas bad" in text
     assert "scontrol update NodeName=n4 State=DRAIN 'Reason=rocenv:blas bad'" in text
-    assert "scontrol update NodeName=n5 State=DRAIN 'Reason=rocenv:no answer'" in text
+    assert "scontrol update NodeName=n5 State=DRAIN 'Reason=rocenv:no response'" in text
 
 
 @pytest.mark.parametrize("name", ["prolog.sh", "health-check.sh", "verify.sbatch"])

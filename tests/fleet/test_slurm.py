@@ -93,8 +93,8 @@ def test_broken_nodes_are_found_and_the_others_report_their_results(cluster: Clu
     assert rows["n3"].startswith("load died ")
     assert rows["n4"].startswith("memory hung ")
     assert rows["n5"].startswith("no space ")
-    assert rows["n6"].startswith("no answer ")
-    assert "scontrol update NodeName=n6 State=DRAIN 'Reason=rocenv:no answer'" in done.stdout
+    assert rows["n6"].startswith("no response ")
+    assert "scontrol update NodeName=n6 State=DRAIN 'Reason=rocenv:no response'" in done.stdout
     assert "n2: kernel 6.8.0-45-generic, amdgpu 6.3.6; most nodes have" in done.stdout
     assert took_s < 60, "Slurm gives up on the silent node after six times MessageTimeout"
     assert not [state for state, _ in cluster.sinfo().values() if state.startswith("drain")]
@@ -152,7 +152,7 @@ def test_a_node_that_fails_during_the_check_does_not_affect_the_results_of_other
     failure = cluster.after_start("rocenv-verify", "scontrol update NodeName=n6 State=DOWN Reason=crash")
     code, found = cluster.verify("--slurm", "all", "--timeout", "25")
     failure.join()
-    assert (code, reasons(found)) == (1, {"n2": "rocenv:memory hung", "n6": "rocenv:no answer"})
+    assert (code, reasons(found)) == (1, {"n2": "rocenv:memory hung", "n6": "rocenv:no response"})
     assert len(found["nodes"]) == 5
 
 
@@ -161,7 +161,7 @@ def test_a_canceled_check_drains_no_nodes(cluster: Cluster) -> None:
     cancelling = cluster.after_start("rocenv-verify", "scancel --name=rocenv-verify")
     done = cluster.rocenv("fleet", "verify", "demo", "--slurm", "all", "--drain", "--timeout", "30")
     cancelling.join()
-    assert (done.returncode, "was cancelled in Slurm" in done.stderr) == (1, True)
+    assert (done.returncode, "was canceled in Slurm" in done.stderr) == (1, True)
     assert not [state for state, _ in cluster.sinfo().values() if state.startswith("drain")]
 
 
@@ -180,9 +180,9 @@ def test_nodes_are_checked_through_clush_without_slurm(cluster: Cluster) -> None
     assert done.returncode == 1
     assert [line.split()[0] for line in done.stdout.splitlines()[1:3]] == ["ok", "no"]
     assert "n[4,6]" in done.stdout
-    assert "n5: no answer" in done.stdout
+    assert "n5: no response" in done.stdout
     done = cluster.rocenv("fleet", "verify", "demo", "--nodes", "n5", "--level", "quick")
-    assert (done.returncode, "none of the nodes answered: " in done.stderr) == (1, True)
+    assert (done.returncode, "none of the nodes responded: " in done.stderr) == (1, True)
     assert "No route to host" in done.stderr
 
 
@@ -224,5 +224,5 @@ def test_a_check_that_fails_to_start_on_every_node_drains_none(cluster: Cluster)
     finally:
         program.write_text(before)
     assert done.returncode == 1
-    assert "none of the nodes answered: rocenv: no such file" in done.stderr
+    assert "none of the nodes responded: rocenv: no such file" in done.stderr
     assert not [state for state, _ in cluster.sinfo().values() if state.startswith("drain")]

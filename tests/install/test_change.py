@@ -138,7 +138,7 @@ def test_repair_of_many_files_lists_only_the_first(mini: Mini) -> None:
     done = mini.run("repair", "demo", "--json")
     left = len(json.loads(done.stdout)["repaired"]) - 10
     lines = [line for line in done.stderr.splitlines() if line.startswith("restored ")]
-    assert lines[10:] == [f"restored {left} more files; `--json` lists all"]
+    assert lines[10:] == [f"restored {left} more files; use `--json` to list them all"]
     assert mini.run("repair", "demo").stderr.endswith("no file had to be restored\n")
 
 

@@ -108,7 +108,7 @@ class TestWithoutTargets:
         done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         assert done.returncode == 0
         assert "which GPU" in done.stdout.decode()
-        assert "Whether llama.cpp works in it is unknown" in done.stderr.decode()
+        assert "Whether llama.cpp works in this env is unknown" in done.stderr.decode()
 
     def test_the_only_visible_gpu_is_selected(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME.partition("  ROCm1")[0])
@@ -450,7 +450,7 @@ class TestVerify:
         code, rung, said = self.verify(bench, app="llamafile")
         assert (code, rung["status"]) == (0, "skipped")
         assert "has `--gpu`" in rung["detail"]
-        assert "Whether llamafile works in it is unknown" in said
+        assert "Whether llamafile works in this env is unknown" in said
         bench.program("m.llamafile", "llama-bench")
         code, rung, _ = self.verify(bench, app="llamafile")
         assert (code, rung["status"]) == (1, "failed")

@@ -46,7 +46,7 @@ class TestText:
 
     @pytest.mark.parametrize("word", ['say "hi"', "two\nlines", "\x1b"])
     def test_arguments_that_a_batch_file_cannot_pass_on_are_rejected(self, word: str) -> None:
-        with pytest.raises(RocenvError, match="a batch file cannot pass on"):
+        with pytest.raises(RocenvError, match="a batch file cannot pass the"):
             shortcut_text([word], "C:\\", {})
 
 
@@ -88,4 +88,4 @@ class TestCommand:
     def test_a_shortcut_for_a_linux_env_is_refused(self, lab: Lab) -> None:
         lab.make(platform="linux")
         done = lab.run("launch", "sd", "--write-shortcut", "--", "true")
-        assert (done.returncode, b"shortcuts are only for Windows" in done.stderr) == (1, True)
+        assert (done.returncode, b"shortcuts work only on Windows" in done.stderr) == (1, True)

@@ -306,7 +306,7 @@ class TestFailures:
         after = {path: path.read_bytes() for path in programs.rglob("*") if path.is_file()}
         remove_sdk(programs)
         assert closed.code == 1
-        assert "install HIP SDK 5.7.1 with AMD's own installer first" in closed.err
+        assert "first install HIP SDK 5.7.1 with AMD's own installer" in closed.err
         assert sd.urls["sdk"] in closed.err
         assert "it asks for administrator rights" in closed.err
         assert "it changes Program Files" in closed.err

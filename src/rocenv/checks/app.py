@@ -34,7 +34,7 @@ def app_missing(context: CheckContext) -> Observation | None:
 
 
 def app_torch_missing(context: CheckContext) -> Observation | None:
-    """The app needs PyTorch but the env has none; under rocenv, the app cannot install its own."""
+    """The app needs PyTorch, but the env has none, and the app cannot install its own under rocenv."""
     start = context.the_launch.start
     lock, launcher = start.record.lock, start.launcher
     if not launcher.needs_torch or not start.is_app or start.zluda or lock.part("torch"):
@@ -54,7 +54,7 @@ def app_own_zluda(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_deletes_zluda(context: CheckContext) -> Iterator[Observation]:
-    """The app would delete the env's ZLUDA folder, because the app's variable points there."""
+    """The app would delete the env's ZLUDA folder, because its variable points there."""
     launch, start = context.the_launch, context.the_launch.start
     launcher = start.launcher
     if start.zluda is None or not _is_zluda_of_env(start) or not start.is_app:
@@ -87,7 +87,7 @@ def app_own_python(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_wrapper(context: CheckContext) -> Iterator[Observation]:
-    """The command runs an app script that undoes the env, and rocenv cannot bypass that script."""
+    """The command runs an app script that undoes the env's settings, and rocenv cannot bypass that script."""
     start, launcher = context.the_launch.start, context.the_launch.start.launcher
     if start.record.lock.platform != "linux" or not is_there(launcher, start.folder):
         return
@@ -145,11 +145,11 @@ def _spelled(path: str | Path) -> str:
 def _command_words(start: Start) -> list[str]:
     """The first words of the command, and the words inside each, which may be a shell script."""
     first = start.words[: program_at(start.words, start.launcher.starters) + 2 * LOOKED_AT]
-    return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # or paths with spaces
+    return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # for paths with spaces
 
 
 def _has_settings(path: Path) -> bool:
-    """Whether a shell script has any line that is not a comment, unlike the one that ships with an app."""
+    """Whether a shell script has lines that are not comments, unlike the one that comes with the app."""
     try:
         if not path.is_file():  # opening a pipe would block
             return False
@@ -161,7 +161,7 @@ def _has_settings(path: Path) -> bool:
 
 
 def _plain_launch(launch: LaunchContext) -> str:
-    """A `rocenv launch` command that uses the app's default command; "" if the app has none."""
+    """A `rocenv launch` command that runs the app's default command, or "" if the app has none."""
     key = launch.start.launcher.key
     usual = launch.start.launcher.command
     return shell_join("rocenv", "launch", launch.start.prefix.name, "--app", key) if usual else ""

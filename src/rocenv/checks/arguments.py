@@ -1,6 +1,6 @@
 """Check the GPUs that an app's program lists, and the arguments that keep it on the env's GPU.
 
-The checks do not run the program; its answers are in `LaunchContext.adaptation`.
+The checks do not run the program; `LaunchContext.adaptation` contains its output.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def app_without_gpu(context: CheckContext) -> Observation | None:
 
 
 def _no_hip(launch: LaunchContext, values: Mapping[str, str]) -> Observation:
-    """The GPU works in the env, so the app was built without HIP or does not find it."""
+    """The GPU works in the env, so the app was built without HIP or cannot find it."""
     lock, key = launch.start.record.lock, launch.start.launcher.key
     is_seen = _device_status(launch) == "passed"
     create = env_with(key, lock, launch.matrix, launch.machine, launch.start.prefix.free_name())
@@ -82,7 +82,7 @@ def _gpu_not_listed(launch: LaunchContext, devices: Devices) -> Observation:
 
 
 def _is_gpu_usable(launch: LaunchContext) -> bool:
-    """Whether the machine has a GPU with the env's target, and `verify` did not fail on it."""
+    """Whether the machine has a GPU with the env's target on which `verify` did not fail."""
     status = _device_status(launch) or "skipped"
     target = launch.start.record.lock.target
     is_present = has_gpu(launch.host, target) if launch.host.gpus else status == "passed"
@@ -95,7 +95,7 @@ def _device_status(launch: LaunchContext) -> str:
 
 
 def app_device_named(context: CheckContext) -> Iterator[Observation]:
-    """The user selected a GPU that the program does not list or that the env does not target."""
+    """The user selected a GPU that the program does not list or that does not have the env's target."""
     launch = context.the_launch
     named, devices, lock = launch.adaptation.named, launch.devices, launch.start.record.lock
     if named is None:
@@ -110,7 +110,7 @@ def app_device_named(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_not_held(context: CheckContext) -> Observation | None:
-    """The program is not known to accept the app's arguments, so it may run on the CPU."""
+    """It is unknown whether the program accepts the app's arguments, so it may run on the CPU."""
     launch = context.the_launch
     start, launcher, options = launch.start, launch.start.launcher, launch.adaptation.options
     if not launch.adaptation.is_unknown:
@@ -130,7 +130,7 @@ def app_not_held(context: CheckContext) -> Observation | None:
 
 
 def app_option_missing(context: CheckContext) -> Iterator[Observation]:
-    """This app version does not have an option that would keep it on the GPU, or one that the user passed."""
+    """This version of the app lacks an option that would keep it on the GPU, or one that the user passed."""
     launch = context.the_launch
     options, choice = launch.adaptation.options, launch.adaptation.choice
     if options is None or choice is None:
@@ -156,7 +156,7 @@ def _unfilled(launch: LaunchContext, flag: Flag, commands: Mapping[str, str]) ->
 
 
 def app_blas_fails(context: CheckContext) -> Iterator[Observation]:
-    """The env's rocBLAS does not work on its target, and the app cannot work around it."""
+    """The env's rocBLAS does not work on the env's target, and the app cannot work around that."""
     launch = context.the_launch
     tuning, choice, environ = launch.adaptation.tuning, launch.adaptation.choice, launch.start.environ
     if tuning.blas != "fails" or choice is None:
@@ -193,7 +193,7 @@ def _severity(launch: LaunchContext) -> str:
 
 
 def _build(launch: LaunchContext) -> dict[str, str]:
-    """The first official build of the app that works on the target, as values for a row; {} = none."""
+    """Values for a message about the app's first official build for the target; {} without one."""
     target = launch.start.record.lock.target
     for row in builds_for(launch):
         asset = fill(row.asset, {"family": row.families.get(target, target)})

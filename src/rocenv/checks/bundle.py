@@ -1,7 +1,7 @@
-"""Support bundles: what checks need to know about a machine, in a JSON file for someone else to examine.
+"""Support bundles: JSON files with the facts that checks need, for examining a machine elsewhere.
 
-A bundle contains the answers that `bundle_fields` allows and the checks' observations, redacted. Readers
-trust nothing in it: not its size, names or numbers.
+A bundle contains the files and values that `bundle_fields` allows, and the checks' observations, redacted.
+Readers do not trust a bundle, including its size, names and numbers.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
     from rocenv.findings import Finding
 
 SCHEMA = 2
-_MOST_BYTES = 16 << 20
-_MOST_ROWS = 5000  # of each table
-_MOST_NAMES = 20_000  # in all folders
-_MOST_EVIDENCE = 50
-_MOST_OBSERVED = 10  # per check
-_MOST_VALUE = 500  # characters
+_MAX_BYTES = 16 << 20
+_MAX_ROWS = 5000  # per table
+_MAX_NAMES = 20_000  # in all folders
+_MAX_EVIDENCE = 50
+_MAX_OBSERVED = 10  # per check
+_MAX_VALUE = 500  # characters
 _HINTS = ("rocenv doctor --collect bundle.json   # on the affected machine, creates a new bundle",)
 
 
 class Attempt(Value, frozen=True, kw_only=True):
-    """The result of an operation that only works on the machine itself."""
+    """The result of an operation that works only on the machine itself."""
 
     what: str
     about: str
@@ -69,7 +69,7 @@ class BundledObservation(Value, frozen=True, kw_only=True):
 
 
 class Bundle(Value, frozen=True, kw_only=True):
-    """The contents of a bundle; errors use the names from errno.h, "" = no error."""
+    """The contents of a bundle; errors are names from errno.h, or "" for success."""
 
     schema: int
     rocenv: str
@@ -86,7 +86,7 @@ class Bundle(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """The findings, and the context in which the checks ran."""
+    """The findings, and the context and bundle from which they come."""
 
     context: CheckContext
     findings: tuple[Finding, ...]
@@ -134,7 +134,7 @@ def collect(
                 check=check,
                 row=each.row,
                 values={name: redact(value) for name, value in each.values.items()},
-                evidence=tuple(map(redact, each.evidence[:_MOST_EVIDENCE])),
+                evidence=tuple(map(redact, each.evidence[:_MAX_EVIDENCE])),
                 severity=each.severity,
             )
             for check, each in observed
@@ -145,7 +145,7 @@ def collect(
 
 
 def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str] = ()) -> Examined:
-    """Run all checks or those in `names` on a bundle; what they observed on the machine takes precedence.
+    """Run all checks or those in `names` on a bundle; their observations on the machine take precedence.
 
     Raises:
         RocenvError: The file does not exist or is not a bundle, or there is no such check.
@@ -159,7 +159,7 @@ def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str]
         for check in checks:
             here = run(context, (check,), language)
             there = list(_observed_there(bundle, check.name, context, language))
-            # The machine itself knew more; prefer its observation if it is about the same problem.
+            # Observations on the machine had more data, so prefer them if they cover the same problems.
             is_known = bool(there) and {each.code for each in there} >= {each.code for each in here}
             findings += there if is_known else here
     found = tuple(worst_first(findings))
@@ -168,7 +168,7 @@ def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str]
 
 @contextmanager
 def opened(file: Path) -> Iterator[Bundle]:
-    """Answer all questions about the machine from a bundle.
+    """Answer all queries about the machine from a bundle.
 
     Raises:
         RocenvError: The file does not exist or is not a bundle.
@@ -198,19 +198,19 @@ def read(file: Path) -> Bundle:
     """
     try:
         with open_regular(file) as stream:
-            data = stream.read(_MOST_BYTES + 1)
+            data = stream.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         raise RocenvError(f"`{file}` does not exist", hints=_HINTS, code="pack-missing") from None
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise RocenvError(f"cannot read `{file}`: {why}", hints=_HINTS, code="pack-unreadable") from error
-    if len(data) > _MOST_BYTES:
-        raise _not_a_bundle(file, f"it is larger than {_MOST_BYTES >> 20} MiB")
+    if len(data) > _MAX_BYTES:
+        raise _not_a_bundle(file, f"it is larger than {_MAX_BYTES >> 20} MiB")
     try:
         plain = parse_json(data, "bundle")
         schema = plain.get("schema") if isinstance(plain, dict) else None
         if schema != SCHEMA or type(schema) is not int:
-            raise _not_a_bundle(file, f"its schema is {str(schema)[:20]!r}, and this rocenv reads {SCHEMA}")
+            raise _not_a_bundle(file, f"its schema is {str(schema)[:20]!r}, but rocenv supports {SCHEMA}")
         _require_few(plain, file)
         return from_plain(Bundle, plain, "bundle")
     except DataError as error:
@@ -220,18 +220,18 @@ def read(file: Path) -> Bundle:
 
 
 def _require_few(plain: dict[str, Any], file: Path) -> None:
-    """Reject tables that would take too long to check."""
+    """Reject a bundle with more rows than could be processed quickly."""
     for name, table in plain.items():
-        if isinstance(table, (list, dict)) and len(table) > _MOST_ROWS:
-            raise _not_a_bundle(file, f"`{name[:20]}` has more than {_MOST_ROWS} rows")
+        if isinstance(table, (list, dict)) and len(table) > _MAX_ROWS:
+            raise _not_a_bundle(file, f"`{name[:20]}` has more than {_MAX_ROWS} rows")
     folders, observed = plain.get("folders"), plain.get("observed")
     lists = folders.values() if isinstance(folders, dict) else ()
-    if sum(len(names) for names in lists if isinstance(names, list)) > _MOST_NAMES:
-        raise _not_a_bundle(file, f"its folders have more than {_MOST_NAMES} names")
+    if sum(len(names) for names in lists if isinstance(names, list)) > _MAX_NAMES:
+        raise _not_a_bundle(file, f"its folders have more than {_MAX_NAMES} names")
     for each in observed if isinstance(observed, list) else ():
         evidence = each.get("evidence") if isinstance(each, dict) else None
-        if isinstance(evidence, list) and len(evidence) > _MOST_EVIDENCE:
-            raise _not_a_bundle(file, f"an observation has more than {_MOST_EVIDENCE} lines of evidence")
+        if isinstance(evidence, list) and len(evidence) > _MAX_EVIDENCE:
+            raise _not_a_bundle(file, f"an observation has more than {_MAX_EVIDENCE} lines of evidence")
 
 
 def _not_a_bundle(file: Path, why: str) -> RocenvError:
@@ -241,11 +241,11 @@ def _not_a_bundle(file: Path, why: str) -> RocenvError:
 def _observed_there(
     bundle: Bundle, check: str, context: CheckContext, language: Language
 ) -> Iterator[Finding]:
-    """Render the bundled observations of a check; skip rows that this check cannot report."""
+    """Render a check's observations in a bundle; skip rows that the check cannot report."""
     rows = {row.name for row in context.matrix.advice if check in row.found_by}
-    for each in [each for each in bundle.observed if each.check == check][:_MOST_OBSERVED]:
+    for each in [each for each in bundle.observed if each.check == check][:_MAX_OBSERVED]:
         if each.row in rows and each.severity in ("", *SEVERITIES):
-            values = {name: value[:_MOST_VALUE] for name, value in each.values.items()}
+            values = {name: value[:_MAX_VALUE] for name, value in each.values.items()}
             observation = Observation(each.row, values, each.evidence, each.severity)
             with contextlib.suppress(RocenvError):  # from another version of rocenv
                 yield render_in(context, check, observation, language)
@@ -256,7 +256,7 @@ def require_new(file: Path) -> None:
     if os.path.lexists(file):
         raise RocenvError(
             f"`{file}` already exists",
-            hints=("choose another file name, or delete this file first",),
+            hints=("choose a different file name, or delete this file first",),
             code="pack-exists",
         )
 
@@ -272,13 +272,13 @@ def _write(file: Path, bundle: Bundle) -> None:
     except OSError as error:
         raise RocenvError(
             f"cannot write `{file}`: {error.strerror}",
-            hints=("choose a folder that you can write to",),
+            hints=("choose a writable folder",),
             code="pack-unwritable",
         ) from error
 
 
 def _names(errors: dict[str, int]) -> dict[str, str]:
-    """Replace error numbers with names, which are the same on all systems."""
+    """Convert error numbers to names, which are the same on all systems."""
     return {path: errno.errorcode.get(number, "EIO") if number else "" for path, number in errors.items()}
 
 

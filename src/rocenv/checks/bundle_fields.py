@@ -1,6 +1,6 @@
-"""The support bundle's allow-list: the questions that a bundle answers, and the fields in each answer.
+"""The support bundle's allow-list: files, folders and variables, and the allowed part of each.
 
-Checks ask many more questions. Of those, a bundle contains only the resulting observations.
+Checks read much more than that. For the rest, a bundle contains only the resulting observations.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _whole(text: str) -> str:
 
 
 def _matches(pattern: str) -> Callable[[str], str]:
-    """Keep only what a pattern matches, one match per line."""
+    """Return a function that keeps only a pattern's matches, one per line."""
     compiled = re.compile(pattern, re.MULTILINE)
     return lambda text: "".join(f"{found[0]}\n" for found in compiled.finditer(text))
 
@@ -53,7 +53,7 @@ def _kernel_parameters(text: str) -> str:
 
 
 def _log_lines(text: str) -> str:
-    """Keep the lines that checks look for, without the time, the host and the kernel's builder."""
+    """Keep the lines that checks look for, without the time, the host or the kernel's builder."""
     kept = []
     for line in text.splitlines():
         if version := _LINUX_VERSION.search(line):
@@ -83,9 +83,9 @@ def _controllers(text: str) -> str:
     return json.dumps(found, indent=1)
 
 
-# Other file names may contain the names of people or projects.
+# Other file names may include the names of people or projects.
 _VENDOR_CONF = r"(?:[0-9]+-)?(?:(?:rocm|amdgpu|hip)(?:-[a-z]+)?[-0-9.]*|libc|[a-z0-9_]+-linux-gnu)\.conf"
-# The allowed files, and the function that extracts the allowed part of each.
+# Patterns of the allowed files, each with the function that extracts the allowed part.
 FILES: tuple[tuple[str, Callable[[str], str]], ...] = (
     (r"/proc/version", _matches(r"Linux version \S+")),
     (r"/proc/cmdline", _kernel_parameters),
@@ -122,7 +122,7 @@ _DEVICES = re.compile(
 )
 _TRIED = ("container", "groups", "owner")
 _NUMBERS = r"-?[0-9]+(?:, *-?[0-9]+)*,?|"
-# The allowed environment variables, and the required form of their values.
+# Patterns of the allowed environment variables, each with the pattern that the value must match.
 _VARIABLES: tuple[tuple[str, str], ...] = (
     (r"(?:HIP|ROCR|CUDA)_VISIBLE_DEVICES", _NUMBERS),
     (r"HSA_OVERRIDE_GFX_VERSION(?:_[0-9]+)?", r"(?:gfx)?[0-9a-f.]{1,12}"),
@@ -134,7 +134,7 @@ _LISTS = ("PATH", "LD_LIBRARY_PATH")
 
 
 def allowed(answers: Answers) -> Answers:
-    """The allowed answers about a machine, reduced to their allowed parts."""
+    """Filter a recording of a machine, and reduce each entry to its allowed part."""
     files = {
         path: ("" if error else keep(text), error)
         for path, (text, error) in answers.files.items()
@@ -165,7 +165,7 @@ def _devices(errors: Mapping[str, int]) -> dict[str, int]:
 
 
 def _variables(variables: Mapping[str, str], separator: str) -> dict[str, str]:
-    """The allowed environment variables; path lists are reduced to the vendors' folders."""
+    """The allowed environment variables; path lists are reduced to vendor folders."""
     found: dict[str, str] = {}
     for name, value in sorted(variables.items()):
         kept = separator.join(filter(_VENDOR_FOLDER.fullmatch, value.split(separator)))
@@ -178,13 +178,13 @@ def _variables(variables: Mapping[str, str], separator: str) -> dict[str, str]:
 
 
 def _names_in(folder: str) -> re.Pattern[str] | None:
-    """The pattern of the allowed names in a folder; None if the folder is not allowed."""
+    """The pattern of the allowed names in a folder, or None if the folder is not allowed."""
     listed = next((names for pattern, names in _FOLDERS if re.fullmatch(pattern, folder)), None)
     return listed or (_GPU_LIBRARY if _VENDOR_FOLDER.fullmatch(folder) else None)
 
 
 def _windows_tables(rows: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """The allowed rows of the Windows tables: registry switches, libraries and vendors' folders."""
+    """The allowed rows of the Windows tables: registry switches, libraries and vendor folders."""
     found: dict[str, dict[str, Any]] = {}
     for key, row in rows.get("/windows/registry.json", {}).items():
         switches = row.items() if isinstance(row, dict) and "Exclusions" not in key else ()

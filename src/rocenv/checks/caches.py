@@ -1,7 +1,7 @@
-"""Linux: check the folders in which programs cache compiled kernels, and MIOpen's databases in them.
+"""Linux: check the folders in which programs cache compiled kernels, and the MIOpen databases in them.
 
-On a filesystem without working locks, kernels and MIOpen's databases cause memory faults (ROCm#3951). A crash
-can damage a database, too.
+On a filesystem without working locks, cached kernels and MIOpen databases cause memory faults (ROCm#3951).
+A crash can also damage a database.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 _BELOW_PREFIX = "{prefix}/cache"  # an env's own caches start with this
-_MOST_LINKS = 40  # the kernel's limit
-# Folders and file name extensions of MIOpen's databases. Source: ROCm/MIOpen:src/binary_cache.cpp
+_MAX_LINKS = 40  # the kernel's limit
+# Folders and extensions of MIOpen's databases. Source: ROCm/MIOpen:src/binary_cache.cpp
 _VARIABLES = ("MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR")
 _USUAL = (".config/miopen", ".cache/miopen")
 _ENDINGS = (".ukdb", ".udb", ".db")
-_BESIDE = ("-journal", "-wal", "-shm")  # SQLite's files beside a database in use
-_MOST_FILES = 1000
+_BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite keeps beside a database in use
+_MAX_FILES = 1000
 _SHOWN = 10
 _HEADER = b"SQLite format 3\0"
 
@@ -57,7 +57,7 @@ def cache_on_network(context: CheckContext) -> Observation | None:
 
 
 def cache_read_only(context: CheckContext) -> Observation | None:
-    """A cache is not writable, or the user cannot enter one of its parent folders."""
+    """A cache is not writable, or the user cannot access one of its parent folders."""
     found = [(name, folder) for name, folder in _local_caches(context).items() if not _is_writable(folder)]
     if not found:
         return None
@@ -71,7 +71,7 @@ def cache_read_only(context: CheckContext) -> Observation | None:
 
 
 def cache_without_locks(context: CheckContext) -> Observation | None:
-    """A cache is on a filesystem without file locking, according to an attempt to lock a file."""
+    """A file in a cache cannot be locked, so the filesystem does not support file locking."""
     for name, folder in _local_caches(context).items():
         if error := tried("lock", str(folder), partial(_lock_error, folder), ""):
             values = _values(name, folder) | {"error": error}
@@ -106,7 +106,7 @@ def _local_caches(context: CheckContext) -> Mapping[str, Path]:
 
 
 def _closed_folder(folder: Path) -> str:
-    """The folder or its closest existing parent if this user cannot enter it, else ""."""
+    """The folder or its closest existing parent if this user cannot access it, otherwise ""."""
     existing = _existing(folder)
     try:
         os.listdir(existing)
@@ -140,7 +140,7 @@ def _existing(folder: Path) -> Path:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether a file can be created in a folder; the mode does not show that a mount is read-only."""
+    """Whether a file can be created in a folder; the mode alone does not reveal a read-only mount."""
     return tried("write", str(folder), lambda: _can_write(folder), True)
 
 
@@ -155,7 +155,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def _lock_error(folder: Path) -> str:
-    """Lock a file in a folder in both ways that databases do; return the error, "" if both work."""
+    """Lock a file in a folder in the two ways that databases use; return the error, or "" if both work."""
     import fcntl
 
     if not _can_write(folder):
@@ -174,9 +174,9 @@ def _lock_error(folder: Path) -> str:
 
 
 def network_kind(folder: Path) -> str:
-    """The network filesystem that a folder is on; "" if it is local.
+    """The type of a folder's network filesystem, or "" if the folder is local.
 
-    Never touches the server, because accessing a dead NFS mount would block forever.
+    Do not access the server, because accessing a dead NFS mount blocks forever.
     """
     listed = tuple(mounts(read_text("/proc/self/mountinfo") or ""))
     found = tried("share", str(folder), partial(_kind_along_links, listed, folder), "")
@@ -196,7 +196,7 @@ def _kind_along_links(listed: tuple[Mount, ...], folder: Path) -> str:
     path, rest, links = Path(folder.anchor), list(reversed(folder.parts[1:])), 0
     if kind := _kind(listed, folder):
         return kind
-    while rest and links <= _MOST_LINKS:
+    while rest and links <= _MAX_LINKS:
         part = rest.pop()
         path = path.parent if part == ".." else path / part
         if kind := _kind(listed, path):
@@ -212,7 +212,7 @@ def _kind_along_links(listed: tuple[Mount, ...], folder: Path) -> str:
 
 
 def miopen_database_damaged(context: CheckContext) -> Observation | None:
-    """SQLite cannot read a database of compiled kernels."""
+    """A database of compiled kernels is corrupt."""
     found = () if context.elsewhere else damaged_databases(context.environ)
     if not found:
         return None
@@ -221,7 +221,7 @@ def miopen_database_damaged(context: CheckContext) -> Observation | None:
 
 
 def damaged_databases(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find databases that are malformed or no longer SQLite files, except those in use."""
+    """Find databases that are corrupt or no longer SQLite files, except those in use."""
     found = tuple(_databases(environ))
     open_ = _in_use() if found else frozenset()
     return tuple(path for path in found if os.path.realpath(path) not in open_ and _is_damaged(path))
@@ -236,7 +236,7 @@ def set_aside(path: Path) -> Path:
     os.rename(path, aside)
     for ending in _BESIDE:
         beside = path.with_name(path.name + ending)
-        if beside.exists():  # SQLite would apply it to the new database
+        if beside.exists():  # otherwise, SQLite would apply it to the new database
             os.replace(beside, aside.with_name(aside.name + ending))
     return aside
 
@@ -248,14 +248,14 @@ def _databases(environ: Mapping[str, str]) -> Iterator[Path]:
     count = 0
     for folder in dict.fromkeys((*named, *usual)):
         if network_kind(folder):
-            continue  # the server may never answer
+            continue  # the server may never respond
         for parent, _folders, names in os.walk(folder):
             for name in sorted(names):
                 path = os.path.join(parent, name)
                 if name.endswith(_ENDINGS) and os.path.isfile(path) and not os.path.islink(path):
                     yield Path(path)
                 count += 1
-                if count > _MOST_FILES:
+                if count > _MAX_FILES:
                     return
 
 
@@ -264,11 +264,11 @@ def _is_damaged(path: Path) -> bool:
         with path.open("rb") as file:
             head = file.read(len(_HEADER))
         if not head:
-            return False  # for SQLite, an empty file is an empty database
+            return False  # SQLite treats an empty file as an empty database
         if head != _HEADER:
             return path.suffix == ".ukdb"  # files with the other extensions may be text
         before = path.stat()
-        # Take no lock, so that no program has to wait. `immutable` ignores the journals.
+        # Do not lock the file, because programs would have to wait. `immutable` ignores the journals.
         how = "mode=ro" if any(os.path.exists(f"{path}{ending}") for ending in _BESIDE) else "immutable=1"
         database = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=1)
         try:
@@ -276,7 +276,7 @@ def _is_damaged(path: Path) -> bool:
         finally:
             database.close()
     except sqlite3.OperationalError:
-        return False  # a disk error, not a damaged database
+        return False  # a disk error, not a corrupt database
     except sqlite3.DatabaseError:
         return _is_unchanged(path, before)
     except OSError:
@@ -285,7 +285,7 @@ def _is_damaged(path: Path) -> bool:
 
 
 def _in_use() -> frozenset[str]:
-    """The files that this user's programs have open; a half-written database looks malformed."""
+    """The files that this user's programs have open; a half-written database looks corrupt."""
     found = set()
     for process in glob.iglob("/proc/[0-9]*/fd"):
         with contextlib.suppress(OSError):

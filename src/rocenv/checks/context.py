@@ -1,4 +1,4 @@
-"""The input of checks: a machine, its environment variables, its envs, and an app that is about to start."""
+"""The input of checks: a machine, its environment variables and envs, and an app that is about to start."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Env:
 
     @property
     def rocm(self) -> str:
-        """Its ROCm version; "" without ROCm."""
+        """The env's ROCm version, or "" without ROCm."""
         part = self.record.lock.part("rocm")
         return part.version if part is not None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckContext:
-    """The state of a machine, and the env and the app to check, if any."""
+    """The state of a machine, and the env and app to check, if any."""
 
     host: Host
     matrix: Matrix
@@ -54,10 +54,10 @@ class CheckContext:
     home: Home
     envs: tuple[Env, ...] = ()
     env: Env | None = None  # the env to check
-    broken: Prefix | None = None  # instead of `env`, if that env is incomplete or damaged
+    broken: Prefix | None = None  # set instead of `env` if that env is incomplete or damaged
     launch: LaunchContext | None = None  # the app that is about to start
     untrusted: bool = False  # the data about the machine comes from someone else
-    elsewhere: bool = False  # only a snapshot of the machine is available, so nothing can be tried
+    elsewhere: bool = False  # only a snapshot of the machine is available, so checks cannot try anything
 
     @property
     def platform(self) -> str:
@@ -72,7 +72,7 @@ class CheckContext:
 
     @property
     def relevant_envs(self) -> tuple[Env, ...]:
-        """The env to check, or all envs if none was specified."""
+        """The env to check, or all envs if no env was specified."""
         return (self.env,) if self.env else self.envs
 
     @property
@@ -82,7 +82,7 @@ class CheckContext:
         return self.launch
 
     def variable(self, name: str) -> str:
-        """An environment variable on the examined machine; "" if it is not set. Windows ignores case."""
+        """An environment variable of the examined machine, or "" if it is not set. Windows ignores case."""
         alike = (value for key, value in self.environ.items() if key.upper() == name.upper())
         default = next(alike, "") if self.platform == "windows" else ""
         return self.environ.get(name) or default
@@ -92,7 +92,7 @@ class CheckContext:
         return float(self.threshold(key)[0])
 
     def threshold(self, key: str) -> tuple[str, ...]:
-        """The values that a check compares with: a number, a version, or names."""
+        """The values against which a check compares: a number, a version, or names."""
         found = next((row.values for row in self.matrix.threshold if row.key == key), ())
         if not found:
             raise DataError(f"the table `threshold` has no row `{key}`")
@@ -102,9 +102,9 @@ class CheckContext:
 def examine_machine(
     home: Home, matrix: Matrix, *, name: str = "", environ: Mapping[str, str] | None = None
 ) -> CheckContext:
-    """Examine this machine, or the snapshot of a machine at `ROCENV_SYSROOT`, and the env `name`, if any.
+    """Examine this machine or the snapshot at `ROCENV_SYSROOT`, and the env `name`, if any.
 
-    `environ` replaces this process's variables. If it is given for a snapshot, the envs in `home` are
+    `environ` replaces this process's variables. With a snapshot, it also means that the envs in `home` are
     ignored.
 
     Raises:
@@ -140,7 +140,7 @@ def observe_app(
     severity: str = "",
     **values: str,
 ) -> Observation:
-    """Create an observation about an app that is about to start; messages can mention the app and the env."""
+    """Create an observation about an app that is about to start; adds values for the app and the env."""
     launcher = launch.start.launcher
     common = {"env": launch.start.prefix.name, "app": launcher.title, "key": launcher.key}
     return Observation(row, common | values, severity=severity, commands=commands or {})
@@ -176,17 +176,17 @@ def _complete_envs(home: Home) -> Iterator[Env]:
         try:
             yield Env(prefix=prefix, record=prefix.record())
         except RocenvError:
-            continue  # `env_unusable` reports it
+            continue  # `env_unusable` reports this
 
 
 def short_name(gpu: Gpu) -> str:
-    """A GPU's name for titles: its product, or its target if several products share its PCI id."""
+    """A GPU's name for titles: its product, or its target if several products share its PCI ID."""
     first, several, _ = gpu.name.partition(" / ")
     return (gpu.target if several else "") or first or gpu.target or gpu.pci_id
 
 
 def distro() -> str:
-    """The ids of the Linux distribution and its parents, such as `linuxmint ubuntu debian`; never "".
+    """The IDs of the Linux distribution and its parents, such as `linuxmint ubuntu debian`, or `unknown`.
 
     Source: os-release(5)
     """

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from rocenv.host import Gpu
 
 KFD = "/dev/kfd"
-_GROUPS = ("render", "video")  # in AMD's udev rules for all supported distributions
+_GROUPS = ("render", "video")  # in AMD's udev rules on all supported distributions
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container", "/.singularity.d")
 # Sources: systemd:docs/CONTAINER_INTERFACE.md, apptainer
 _CONTAINER_VARIABLES = ("container", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
-# A host's first process is in none of these cgroups, even if the host runs containers.
+# The first process of a host is not in any of these cgroups, even if the host runs containers.
 _CGROUP = re.compile(
     r"[:/](?:kubepods|docker|lxc|libpod|containerd|cri-containerd|crio|garden)(?=[-./:]|$)(?!\.service)"
 )
@@ -48,7 +48,7 @@ _CONTAINER_MOUNTS = ("/", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf")
 
 
 def no_gpu(context: CheckContext) -> Observation | None:
-    """No AMD GPU is on the PCI bus."""
+    """There is no AMD GPU on the PCI bus."""
     host = context.host
     if host.gpus or host.named or is_wsl():
         return None
@@ -71,13 +71,13 @@ def render_node_closed(context: CheckContext) -> Observation | None:
 
 
 def _closed(row: str, paths: list[str], context: CheckContext) -> Observation:
-    """Find out why this process cannot open existing devices."""
+    """Find out why this process cannot open devices that exist."""
     names, members = _groups()
     own = tried("groups", "", _own_groups, "").split()
     owners: dict[str, str] = {}
     excludes_groups, lines = False, []
     for path in paths:
-        # In a snapshot, files belong to the user who made it.
+        # Files in a snapshot belong to the user who created it.
         mode, _, number = tried("owner", path, partial(_mode_and_group, path), "").partition(" ")
         if mode:
             owners[names.get(number, number)] = number
@@ -88,7 +88,7 @@ def _closed(row: str, paths: list[str], context: CheckContext) -> Observation:
     needs_login = bool(owners and missing) and all(user in members.get(name, ()) for name in missing)
     values = {
         "groups": ",".join(name for name in missing if not name.isdecimal()),
-        "number": next((name for name in missing if name.isdecimal()), ""),  # of a group without a name
+        "number": next((name for name in missing if name.isdecimal()), ""),  # if the group has no name
         "waiting": "yes" if needs_login else "",
         "rule": "yes" if excludes_groups else "",
         "container": "yes" if in_container(context.environ) else "",
@@ -98,7 +98,7 @@ def _closed(row: str, paths: list[str], context: CheckContext) -> Observation:
 
 
 def kfd_refuses(context: CheckContext) -> Observation | None:
-    """Opening the compute device fails, and not for lack of permission."""
+    """Opening the compute device fails for a reason other than missing permission."""
     error = open_errno(KFD) if kfd.gpu_nodes() else 0
     if error in (0, errno.EACCES, errno.EPERM, errno.ENOENT):
         return None
@@ -108,7 +108,7 @@ def kfd_refuses(context: CheckContext) -> Observation | None:
 
 
 def container_without_devices(context: CheckContext) -> Observation | None:
-    """The kernel has a GPU but its device files are missing, as can happen in a container."""
+    """The kernel has a GPU, but its device files are missing, for example in a container."""
     if is_wsl():
         return None
     gpus = context.host.gpus
@@ -127,7 +127,7 @@ def container_without_devices(context: CheckContext) -> Observation | None:
 
 def _lacks_render_node(gpu: Gpu) -> bool:
     if gpu.render_minor is None:
-        return True  # its node is unreadable, for example because the container has no access to the GPU
+        return True  # its node is unreadable, for example in a container without access to the GPU
     return access_errno(f"/dev/dri/renderD{gpu.render_minor}") == errno.ENOENT
 
 
@@ -143,7 +143,7 @@ def gpu_never_supported(context: CheckContext) -> Observation | None:
 
 
 def gpu_without_driver(context: CheckContext) -> Observation | None:
-    """A GPU has no driver, or one that cannot compute."""
+    """A GPU has no driver, or one that does not support compute."""
     works = any(gpu.state != "unable" for gpu in context.host.gpus)
     for device in pci.devices():
         if device.vendor != pci.AMD or device.driver == "amdgpu" or (works and device.driver):
@@ -183,11 +183,11 @@ def gpu_not_set_up(context: CheckContext) -> Observation | None:
 
 
 def igpu_first(context: CheckContext) -> Observation | None:
-    """The first GPU, which most programs use, is integrated although the machine has a card."""
+    """The first GPU, which most programs use, is integrated, although the machine also has a discrete GPU."""
     stages = _stages(context)
     if not stages or not stages[-1].visible:
         return None
-    # HIP's variable indexes the GPUs that ROCr's leaves visible.
+    # HIP's variable numbers the GPUs that remain after ROCr's.
     listed, first = stages[0].visible, stages[-1].visible[0]
     cards = [gpu for gpu in listed if gpu.integrated is False and gpu.usable]
     if not cards or not first.integrated:
@@ -214,15 +214,15 @@ _ROCR_VARIABLE = "ROCR_VISIBLE_DEVICES"
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A variable that selects GPUs; the next variable renumbers those that remain visible."""
+    """A variable that selects GPUs; the next variable renumbers those that remain."""
 
     name: str
-    value: str | None  # None = not set
+    value: str | None  # None if not set
     visible: tuple[Gpu, ...]
 
 
 def _stages(context: CheckContext) -> tuple[_Stage, ...] | None:
-    """The GPUs visible after ROCr and after HIP; None if there are none or a list cannot be interpreted.
+    """The GPUs that remain after ROCr's variable and then HIP's; None without GPUs, or if a list is invalid.
 
     Windows has no ROCr.
 
@@ -240,7 +240,7 @@ def _stages(context: CheckContext) -> tuple[_Stage, ...] | None:
 
 
 def hip_selection(context: CheckContext) -> tuple[str, str]:
-    """The variable that selects GPUs for HIP, and its value; HIP, unlike ROCr, treats "" as not set."""
+    """The variable that selects GPUs for HIP, and its value. Unlike ROCr, HIP treats "" as not set."""
     names = (VISIBLE, "CUDA_VISIBLE_DEVICES")  # HIP falls back to CUDA's variable
     found = ((name, context.variable(name).strip()) for name in names)
     return next(((name, value) for name, value in found if value), (VISIBLE, ""))
@@ -251,7 +251,7 @@ def _selected(text: str, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...] | None:
     selected: list[Gpu] = []
     for token in (each.strip() for each in text.split(",")):
         if token.upper().startswith("GPU-"):
-            return None  # a unique id, which the kernel does not report
+            return None  # a UUID, which the kernel does not report
         number = int(token) if token.isascii() and token.isdecimal() and len(token) < 10 else len(gpus)
         if number >= len(gpus):
             break
@@ -279,12 +279,12 @@ def _render_nodes(context: CheckContext) -> list[str]:
 
 
 def in_container(environ: Mapping[str, str]) -> bool:
-    """Whether the examined machine is a container, judging by files, variables and mounts."""
+    """Whether the examined machine is a container, based on files, variables and mounts."""
     if any(is_there(path) for path in _CONTAINER_FILES):
         return True
     if any(environ.get(name) for name in _CONTAINER_VARIABLES):
         return True
-    # A support bundle has the answer but not all files behind it.
+    # A support bundle contains this result, but not all the files that it is based on.
     return tried("container", "/proc/self/mountinfo", _has_container_mounts, False) or _has_container_mounts()
 
 
@@ -304,7 +304,7 @@ def _own_groups() -> str:
 
 
 def _mode_and_group(path: str) -> str:
-    """Mode and group of a device: `crw-rw---- 105`; "" if it does not exist."""
+    """Mode and group of a device, such as `crw-rw---- 105`, or "" if it does not exist."""
     try:
         state = os.stat(machine_path(path))
     except OSError:
@@ -313,7 +313,7 @@ def _mode_and_group(path: str) -> str:
 
 
 def _groups() -> tuple[dict[str, str], dict[str, list[str]]]:
-    """The names of groups by number, and their members by name, from /etc/group."""
+    """Group names by number, and group members by name, from /etc/group."""
     names: dict[str, str] = {}
     members: dict[str, list[str]] = {}
     for line in read_attribute("/etc/group", 1 << 20)[0].splitlines():

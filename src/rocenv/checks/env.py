@@ -1,7 +1,7 @@
 """Env checks: files, Python, GPU, and last verification.
 
-All files are compared by presence, size and type; replacements of CUDA libraries also by hash. Only the slow
-check hashes the other files.
+Quick checks compare the presence, size and type of all files, and the hashes of the libraries that replace
+CUDA's. Only the slow check hashes the other files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MODULES = ("updates/dkms", "extra", "kernel/drivers/gpu/drm/amd/amdgpu")  # whe
 def env_unusable(context: CheckContext) -> tuple[Observation, ...]:
     """An env is incomplete, was renamed, or has a damaged record."""
     prefix = context.broken or (context.env.prefix if context.env else None)
-    # A broken env is a warning, or an error if it is the env to check.
+    # An unusable env is an error only if it is the env to check.
     severity = "error" if prefix else ""
     found = []
     for each in [prefix] if prefix else all_prefixes(context.home):
@@ -62,7 +62,7 @@ def _row_of_state(prefix: Prefix) -> str:
 
 
 def env_shims_missing(context: CheckContext) -> Observation | None:
-    """Files that ZLUDA is loaded from are missing or changed."""
+    """Files from which ZLUDA is loaded are missing or changed."""
     env = context.the_env
     if env.record.lock.part("zluda") is None:
         return None
@@ -80,7 +80,7 @@ def env_torch_replaced(context: CheckContext) -> Observation | None:
 
 
 def env_rocm_mixed(context: CheckContext) -> Observation | None:
-    """Some ROCm wheels are from a different release than the locked one."""
+    """Some ROCm wheels are of a different release than the locked one."""
     return _replaced("env_rocm_mixed", context, lambda each: each.part.kind == "rocm")
 
 
@@ -100,8 +100,8 @@ def _replaced(row: str, context: CheckContext, matches: Callable[[Replaced], boo
 def env_files_missing(context: CheckContext) -> Observation | None:
     """Other files in the env are missing, have the wrong size, or link elsewhere.
 
-    Before an app starts, all files are compared only if a main part is missing. That is a warning, because
-    the app may not need it.
+    Before an app starts, all files are compared only if a main part is missing. That is only a warning,
+    because the app may not need the files.
     """
     env = context.the_env
     wrong = _lost(env) if context.launch else damaged(env.prefix.path, files_of(env))
@@ -111,7 +111,7 @@ def env_files_missing(context: CheckContext) -> Observation | None:
 
 
 def env_files_changed(context: CheckContext) -> Observation | None:
-    """Files in the env have the right size but the wrong contents."""
+    """Files in the env have the right size but the wrong content."""
     env = context.the_env
     files = files_of(env)
     wrong = damaged(env.prefix.path, files)
@@ -139,7 +139,7 @@ def env_store_damaged(context: CheckContext) -> Observation | None:
 
 
 def env_python_missing(context: CheckContext) -> Observation | None:
-    """The env's Python or its base interpreter is missing; for `launch`, only if the command uses it."""
+    """The env's Python or its base interpreter is missing; in `launch`, only if the command uses it."""
     env = context.the_env
     lock, path = env.record.lock, env.prefix.path
     venv = next((part.into for part in lock.components if part.layout and part.layout.python), "")
@@ -183,7 +183,7 @@ def env_gpu_absent(context: CheckContext) -> Observation | None:
 
 
 def env_gpu_hidden(context: CheckContext) -> Observation | None:
-    """The first GPU that programs in the env see is not the env's GPU."""
+    """The first GPU that is visible to programs in the env does not have the env's target."""
     env = context.the_env
     lock = env.record.lock
     own = next((each.value for each in lock.environment if each.name == VISIBLE), "")
@@ -217,7 +217,7 @@ def env_verify_failed(context: CheckContext) -> Observation | None:
 
 
 def env_verified_without_gpu(context: CheckContext) -> Observation | None:
-    """The last verification found no GPU, but there is one now."""
+    """The last verification found no GPU, but the machine has one now."""
     env = context.the_env
     is_usable = any(gpu.usable and gpu.target in env.record.lock.targets for gpu in context.host.gpus)
     last = env.prefix.verification()
@@ -241,7 +241,7 @@ def env_verified_before_driver(context: CheckContext) -> Observation | None:
 
 
 def _driver_installed_s(kernel: str) -> float | None:
-    """When the running kernel's amdgpu was installed: its ctime, as its mtime is the package's build time."""
+    """When the running kernel's amdgpu was installed: its ctime. Its mtime is the package's build time."""
     for folder in (f"/lib/modules/{kernel}/{each}" for each in _MODULES if kernel):
         for name in list_folder(folder):
             if name.startswith("amdgpu.ko"):
@@ -250,7 +250,7 @@ def _driver_installed_s(kernel: str) -> float | None:
 
 
 def files_of(env: Env) -> dict[str, FileEntry]:
-    """The env's list of files; {} if it is damaged, which `env_unusable` reports."""
+    """The files in the env's record, or {} if that is damaged, which `env_unusable` reports."""
     try:
         return env.prefix.files(env.record)
     except (RocenvError, ValueError):
@@ -260,18 +260,18 @@ def files_of(env: Env) -> dict[str, FileEntry]:
 def _lost(env: Env) -> dict[str, str]:
     try:
         return lost_files(env.prefix, env.record)
-    except (RocenvError, ValueError):  # `env_unusable` reports it
+    except (RocenvError, ValueError):  # `env_unusable` reports this
         return {}
 
 
 def _shims(env: Env, files: Mapping[str, FileEntry]) -> frozenset[str]:
-    """The files that ZLUDA is loaded from."""
+    """The files from which ZLUDA is loaded."""
     preloaded = preload(env.record.lock, files, in_torch=env.record.shims_in_torch)
     return _hashed_shims(env) | frozenset(preloaded)
 
 
 def _hashed_shims(env: Env) -> frozenset[str]:
-    """The files that replace CUDA libraries.
+    """The libraries that replace CUDA's.
 
     The AMD libraries that they load are too large to hash every time.
     """

@@ -1,6 +1,6 @@
 """The fixes of `doctor --fix`: safe changes in rocenv's home or the user's caches, each after confirmation.
 
-A fix determines for itself what to change, and never takes a path from a finding's text.
+A fix determines by itself what to change; it never takes a path from a finding's text.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A fix; the message with its name describes it."""
+    """A fix, described by the message of the same name."""
 
-    items: Callable[[CheckContext], Iterable[str]]  # what to apply it to
-    apply: Callable[[str, CheckContext, Context], None]  # applies it to one item
+    items: Callable[[CheckContext], Iterable[str]]  # the names or paths that need the fix
+    apply: Callable[[str, CheckContext, Context], None]  # fixes one of them
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The numbers of applied, skipped and failed fixes."""
+    """How many fixes were applied, skipped, or failed."""
 
     done: int = 0
     left: int = 0
@@ -46,9 +46,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialog:
-    """The callbacks through which fixes ask and inform the user."""
+    """Callbacks for communicating with the user."""
 
-    ask: Callable[[str], bool] | None  # None = there is no terminal
+    ask: Callable[[str], bool] | None  # None without a terminal
     report: Callable[[str], None]
     texts: Texts
 
@@ -113,7 +113,7 @@ def _offer(
 
 
 def _envs_to_repair(checked: CheckContext) -> list[str]:
-    """The env to check, or all envs that were renamed by hand or have a fault that `repair` corrects."""
+    """The env to check, or else every env that was renamed by hand or has a fault that `repair` corrects."""
     if checked.env is not None:
         return [checked.env.name]
     moved = [prefix.name for prefix in _prefixes(checked) if prefix.state == "complete" and _is_moved(prefix)]
@@ -156,7 +156,7 @@ def _incomplete(checked: CheckContext) -> list[str]:
 
 
 def _remove_incomplete(name: str, checked: CheckContext, _context: Context) -> None:
-    """Remove an env that is still incomplete after any running `create` has ended."""
+    """Wait until no `create` is running, and remove the env if it is still incomplete."""
     with storage_errors(checked.home.path), locked(checked.home.lock("env", name)):
         if prefix_of(checked.home, name).state == "complete":
             raise PrefixError(f"env `{name}` is complete now", code="env-complete")

@@ -1,4 +1,4 @@
-"""Linux: check the kernel and GPU driver, alone and with each env's ROCm, and the kernel's log."""
+"""Linux: check the kernel, the GPU driver, whether they match each env's ROCm, and the kernel log."""
 
 from __future__ import annotations
 
@@ -58,28 +58,28 @@ _IO_FAULT = re.compile(
     r"AMD-Vi: Event logged \[?IO_PAGE_FAULT|Request device \[[0-9a-f:.]{7,12}\] (?:PASID \S{1,16} )?fault",
     re.IGNORECASE,
 )
-# The patterns of lines that the checks look for; a support bundle keeps only such lines.
+# The lines that the checks look for; a support bundle keeps only these.
 FAULTS = (_REJECTED, _UNSUPPORTED, _INIT_FAILED, _FIRMWARE, _RESET, _FAULT, _IO_FAULT)
-_DRIVER = ("amdgpu", "kfd")  # in the log lines from AMD's driver
+_DRIVER = ("amdgpu", "kfd")  # in log lines from AMD's driver
 _TIMEOUT_S = 5
-_MOST_BYTES = 8 << 20
-_LONGEST_LINE = 1000  # characters; the kernel's own lines are shorter
+_MAX_BYTES = 8 << 20
+_MAX_LINE = 1000  # characters; the kernel's own lines are shorter
 _COPY = "/var/log/dmesg"
 _FILE = "/var/log/kern.log"
-_DEVICE = "/dev/kmsg"  # read only in a snapshot of a machine, because the device itself never ends
-# journalctl works for users whom `kernel.dmesg_restrict` locks out of dmesg.
+_DEVICE = "/dev/kmsg"  # read only in a snapshot, because reading the device itself never ends
+# journalctl also works for users who cannot run dmesg because of `kernel.dmesg_restrict`.
 _PROGRAMS = (("dmesg",), ("journalctl", "-k", "-b", "-q", "--no-pager", "--lines=50000"))
 # Line prefixes of syslog, dmesg and /dev/kmsg.
 _PREFIX = re.compile(r"^(?:\S.*? kernel: )?(?:<\d+>)?(?:\[ *[0-9.]+\] ?|\d+,\d+,\d+,[^;]*;)?")
 _START = re.compile(r"\bLinux version \d")
 
-# The log for the last context, cached so that a run starts the programs only once.
+# The log for the last context, cached so that the programs run only once.
 _read: tuple[CheckContext, tuple[str, ...] | None] | None = None
 
 
 def driver_apart(context: CheckContext) -> CheckResult:
     """AMD has not tested an env's ROCm with the loaded kernel driver."""
-    # A version with three parts (6.10.5) is the module's own and does not identify a ROCm release.
+    # A version with three parts, such as 6.10.5, is the module's own and does not identify a ROCm release.
     version = context.host.driver.amdgpu
     driver = kernel_driver(version, context.matrix) if version.count(".") > 3 else ""
     apart = [
@@ -99,7 +99,7 @@ def driver_apart(context: CheckContext) -> CheckResult:
 
 
 def kernel_too_old_for_env(context: CheckContext) -> CheckResult:
-    """The kernel uses its own driver and is older than any kernel that the env's ROCm was tested on."""
+    """The kernel uses its own driver and is older than every kernel on which AMD tested the env's ROCm."""
     driver = context.host.driver
     if driver.amdgpu or driver.wsl or not driver.kernel:
         return None
@@ -119,7 +119,7 @@ def kernel_too_old_for_env(context: CheckContext) -> CheckResult:
 
 
 def _releases(context: CheckContext) -> Iterator[tuple[Env, str]]:
-    """Each env's ROCm series, including the one bundled in PyTorch's wheels."""
+    """The ROCm series of each env, including those bundled in PyTorch wheels."""
     for env in context.relevant_envs:
         found = dict.fromkeys(filter(None, (env.rocm, _rocm_of_torch(env))))
         for release in dict.fromkeys(series(version) for version in found):
@@ -127,14 +127,14 @@ def _releases(context: CheckContext) -> Iterator[tuple[Env, str]]:
 
 
 def _rocm_of_torch(env: Env) -> str:
-    """The ROCm release bundled in PyTorch's wheels: 6.4 of `2.9.1+rocm6.4`; "" without one."""
+    """The ROCm release bundled in PyTorch wheels, such as 6.4 in `2.9.1+rocm6.4`, or "" without one."""
     torch = env.record.lock.part("torch")
     found = re.search(r"\+rocm([0-9]+\.[0-9.]*[0-9])", torch.version if torch is not None else "")
     return found[1] if found else ""
 
 
 def gpu_left_out(context: CheckContext) -> Observation | None:
-    """The compute driver ignores a GPU that amdgpu drives."""
+    """The compute driver ignores a GPU that uses amdgpu."""
     if not kfd.present():
         return None
     bound = {device.address for device in pci.devices() if device.driver == "amdgpu"}
@@ -159,7 +159,7 @@ def gpu_left_out(context: CheckContext) -> Observation | None:
 
 
 def gpu_init_failed(context: CheckContext) -> Observation | None:
-    """The kernel logged that the driver could not start a GPU, or the log is not readable."""
+    """The kernel log shows that the driver failed to initialize a GPU, or the log is not readable."""
     log = kernel_log(context)
     if log is None:
         is_relevant = context.host.gpus and not context.elsewhere and not context.host.driver.wsl
@@ -181,13 +181,13 @@ def gpu_init_failed(context: CheckContext) -> Observation | None:
 
 
 def _is_about(line: str, addresses: set[str]) -> bool:
-    """Whether a log line is about one of these devices; older drivers log no address."""
+    """Whether a log line is about one of these devices; older drivers do not log addresses."""
     named = _ADDRESS.findall(line)
     return not named or not addresses or not addresses.isdisjoint(named)
 
 
 def gpu_resets(context: CheckContext) -> Observation | None:
-    """The kernel logged that a GPU hung."""
+    """The kernel log shows that a GPU hung."""
     log = kernel_log(context) or ()
     lines = matching(log, _RESET, *_DRIVER, most=100)
     if not lines:
@@ -201,13 +201,13 @@ def gpu_resets(context: CheckContext) -> Observation | None:
 
 
 def gpu_page_faults(context: CheckContext) -> Observation | None:
-    """The kernel logged that programs accessed unmapped GPU memory."""
+    """The kernel log shows that programs accessed unmapped GPU memory."""
     lines = matching(kernel_log(context) or (), _FAULT, "amdgpu")
     return Observation("gpu_page_faults", {}, lines) if lines else None
 
 
 def iommu_faults(context: CheckContext) -> Observation | None:
-    """The kernel logged that the IOMMU refused a GPU's memory access."""
+    """The kernel log shows that the IOMMU rejected memory accesses of a GPU."""
     addresses = [gpu.address.removeprefix("0000:") for gpu in context.host.gpus if gpu.address]
     lines = [line for line in kernel_log(context) or () if "AMD-Vi:" in line or "DMAR:" in line]
     lines = [line for line in lines if any(at in line for at in addresses)]
@@ -218,7 +218,7 @@ def iommu_faults(context: CheckContext) -> Observation | None:
 
 
 def iommu_between_gpus(context: CheckContext) -> Observation | None:
-    """The IOMMU translates transfers between cards."""
+    """The IOMMU translates transfers between GPUs."""
     cards = [gpu for gpu in context.host.gpus if gpu.usable and gpu.address and not gpu.integrated]
     addresses = dict.fromkeys(gpu.address for gpu in cards)
     kinds = {address: _iommu_of(address) for address in addresses}
@@ -233,7 +233,7 @@ def iommu_between_gpus(context: CheckContext) -> Observation | None:
 
 
 def _iommu_of(address: str) -> str:
-    """The IOMMU's mode for a device: `DMA`, `DMA-FQ`, `identity`; "" if there is none.
+    """The IOMMU's mode for a device, such as `DMA`, `DMA-FQ` or `identity`, or "" without an IOMMU.
 
     Source: torvalds/linux:Documentation/ABI/testing/sysfs-kernel-iommu_groups
     """
@@ -242,7 +242,7 @@ def _iommu_of(address: str) -> str:
 
 
 def kernel_log(context: CheckContext) -> tuple[str, ...] | None:
-    """The lines since the last start, oldest first; None if no log is readable."""
+    """The lines since the last boot, oldest first, or None if no log is readable."""
     global _read
     if _read is None or _read[0] is not context:
         _read = context, _log()
@@ -250,41 +250,41 @@ def kernel_log(context: CheckContext) -> tuple[str, ...] | None:
 
 
 def matching(log: Iterable[str], pattern: Pattern[str], *words: str, most: int = 4) -> tuple[str, ...]:
-    """The last `most` lines that match a pattern and contain one of `words`, without times and duplicates."""
+    """The last `most` lines that match a pattern and contain one of `words`, without times or duplicates."""
     candidates = (line for line in log if not words or any(word in line for word in words))
     found = dict.fromkeys(without_prefix(line) for line in candidates if pattern.search(line))
     return tuple(found)[-most:]
 
 
 def _log() -> tuple[str, ...] | None:
-    text = program_output(_COPY, _ask_programs, _MOST_BYTES) or _of_file()
+    text = program_output(_COPY, _ask_programs, _MAX_BYTES) or _of_file()
     if not text and examined_elsewhere():
-        text = read_attribute(_DEVICE, _MOST_BYTES)[0]
+        text = read_attribute(_DEVICE, _MAX_BYTES)[0]
     if not text:
         return None
-    lines = tuple(line[:_LONGEST_LINE] for line in text.splitlines())
+    lines = tuple(line[:_MAX_LINE] for line in text.splitlines())
     starts = [number for number, line in enumerate(lines) if "Linux version" in line and _START.search(line)]
     return lines[starts[-1] :] if starts else lines
 
 
 def _of_file() -> str:
-    """The end of syslog's file of kernel messages."""
-    kept = program_output(_FILE, _end_of_file, _MOST_BYTES) or ""
-    # If the file is long, its beginning is from an earlier start.
-    return kept if len(kept.encode()) < _MOST_BYTES else _end_of_file() or kept
+    """The end of syslog's kernel log."""
+    kept = program_output(_FILE, _end_of_file, _MAX_BYTES) or ""
+    # If the file is long, its beginning is from an earlier boot.
+    return kept if len(kept.encode()) < _MAX_BYTES else _end_of_file() or kept
 
 
 def _end_of_file() -> str | None:
     try:
         with open_regular(machine_path(_FILE)) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES))
-            return file.read(_MOST_BYTES).decode("utf-8", "replace")
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_BYTES))
+            return file.read(_MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
 
 
 def without_prefix(line: str) -> str:
-    """Remove the time and the host name from a line."""
+    """Remove the time and the host name from a log line."""
     return _PREFIX.sub("", line).strip()
 
 
@@ -296,5 +296,5 @@ def _ask_programs() -> str | None:
 def _output(command: tuple[str, ...]) -> str | None:
     from rocenv.system.process import run
 
-    done = run(command, timeout_s=_TIMEOUT_S, limit_bytes=8 * _MOST_BYTES)
+    done = run(command, timeout_s=_TIMEOUT_S, limit_bytes=8 * _MAX_BYTES)
     return done.stdout.decode("utf-8", "replace") if done.ok else None

@@ -29,7 +29,7 @@ _OPTIONS = re.compile(r"\b(?:ttm\.pages_limit|amdttm\.pages_limit|amdgpu\.gttsiz
 
 
 def apu_memory_small(context: CheckContext) -> Observation | None:
-    """An APU is allowed to use only a small part of the machine's memory."""
+    """The kernel lets an APU use only a small part of the machine's memory."""
     gpu = context.host.gpu
     total = _machine_bytes()
     if gpu is None or not gpu.integrated or not gpu.memory_bytes or not total:
@@ -54,7 +54,7 @@ def apu_memory_small(context: CheckContext) -> Observation | None:
 
 
 def apu_carve_out_only(context: CheckContext) -> Observation | None:
-    """ROCm sees only the memory that the BIOS reserved for an APU, as on older kernels."""
+    """ROCm can use only the memory that the BIOS reserved for an APU, as with older kernels."""
     gpu = context.host.gpu
     if gpu is None or not gpu.integrated or gpu.node is None:
         return None
@@ -66,7 +66,7 @@ def apu_carve_out_only(context: CheckContext) -> Observation | None:
 
 
 def disk_nearly_full(context: CheckContext) -> Observation | None:
-    """The disk with the envs has no space for another env.
+    """The disk with the envs does not have enough space for another env.
 
     Envs are created on this machine, so its disk counts even if `ROCENV_SYSROOT` is set.
     """
@@ -95,7 +95,7 @@ def _gib(size: float) -> str:
 
 
 def data_old(context: CheckContext) -> Observation | None:
-    """The data was last compared with its sources months ago."""
+    """The data was last checked against its sources months ago."""
     newest = None if context.elsewhere else newest_day()
     if newest is None:
         return None
@@ -112,7 +112,7 @@ def data_old(context: CheckContext) -> Observation | None:
 
 
 def _clone() -> tuple[Path | None, bool]:
-    """The git clone that rocenv was installed from, and whether the installation is editable.
+    """The git clone from which rocenv was installed, and whether the installation is editable.
 
     Source: PEP 610, direct_url.json.
     """

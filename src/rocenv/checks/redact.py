@@ -1,6 +1,6 @@
-"""Redact names of people, machines and folders, and numbers that identify a device.
+"""Redact the names of people, machines and folders, and numbers that identify a device.
 
-For unstructured text: the evidence of checks and the output of programs.
+This is for unstructured text: evidence from checks, and output from programs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ root user users other host localhost home admin administrator guest system windo
 arch amd amdgpu radeon rocm hip gpu kfd drm pci ring reset render video device driver kernel error test
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
-# A path, whose components may contain spaces. The last one is captured; vendors' folders on Windows are kept.
+# A path, whose components may contain spaces. The last one is captured; vendor folders on Windows are kept.
 _PATH = re.compile(
     r"(?P<vendor>[A-Z]:[\\/]+(?:Windows|Program Files(?: \(x86\))?[\\/]+AMD)[\\/][^\s:;,\"'<>|]*)"
     r"|(?<![\w.\\/~-])(?<!https:)(?<!http:)"
@@ -55,7 +55,7 @@ _REPLACEMENTS = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
         (r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+", "name@example.org"),
-        (r"\([\w.+-]+@[\w.-]+\)", "(name@host)"),  # who built a kernel
+        (r"\([\w.+-]+@[\w.-]+\)", "(name@host)"),  # the builder of a kernel
         (rf"([?&;]{_SENSITIVE}=)[^&\s\"'<>]+", r"\1x"),
         (rf"(\b{_SENSITIVE}[\"']?\s*[=:]\s*[\"']?)[^\s\"',;<>]+", r"\1x"),
         # Source: the documentation of the services that issue these tokens
@@ -89,7 +89,7 @@ _ADDRESS = re.compile(
 
 
 class Redactor:
-    """Redacts text from this machine; a name always becomes the same placeholder."""
+    """Redacts text from this machine, and always replaces a name with the same placeholder."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         """Map additional names or folders to placeholders, which take precedence over the machine's own."""
@@ -100,7 +100,7 @@ class Redactor:
         self._names = re.compile(pattern, re.IGNORECASE) if pattern else None
 
     def text(self, text: str) -> str:
-        """Redact text; a path outside of system folders is reduced to its file name."""
+        """Redact text, and reduce paths outside of system folders to their file names."""
         text = mask_logins(text)
         if self._names is not None:
             text = self._names.sub(lambda found: self._instead[found[0].casefold()], text)
@@ -111,7 +111,7 @@ class Redactor:
 
 
 def machine_names() -> dict[str, str]:
-    """The names of this machine and its users, and the placeholder for each."""
+    """The names of this machine and its users, each with its placeholder."""
     names: dict[str, str] = {}
     users = own_users()
     for name, full_name, number in _accounts():
@@ -124,7 +124,7 @@ def machine_names() -> dict[str, str]:
 
 
 def own_users() -> frozenset[str]:
-    """The names under which the user is logged in."""
+    """The current user's names, from the environment, the account, and the home folder."""
     names = {os.environ.get(name, "") for name in _USER_VARIABLES}
     with contextlib.suppress(KeyError, OSError, ImportError):
         names.add(getpass.getuser())
@@ -141,7 +141,7 @@ def _host_names() -> Iterator[str]:
 
 
 def _accounts() -> Iterator[tuple[str, str, int]]:
-    """Name, full name and number of each account."""
+    """The name, full name and number of each account."""
     with contextlib.suppress(OSError):
         for line in machine_path("/etc/passwd").read_text("utf-8", "replace").splitlines():
             fields = line.split(":")
@@ -151,7 +151,7 @@ def _accounts() -> Iterator[tuple[str, str, int]]:
         import pwd
 
         with contextlib.suppress(KeyError):
-            own = pwd.getpwuid(os.getuid())  # it may come from a directory server instead of the file
+            own = pwd.getpwuid(os.getuid())  # may be on a directory server instead of in /etc/passwd
             yield own.pw_name, own.pw_gecos.partition(",")[0].strip(), own.pw_uid
 
 

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from rocenv.data.apps import AppRelease
     from rocenv.findings import Observation
 
-# Where the loader looks last. /etc/ld.so.conf adds folders that depend on the distribution.
+# The dynamic loader searches these last. /etc/ld.so.conf adds others, depending on the distribution.
 _USUAL = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Release:
-    """An app's release, and the env in which it is about to run."""
+    """An app release, and the env in which it is about to run."""
 
     launch: LaunchContext
     row: AppRelease
@@ -52,14 +52,14 @@ class _Release:
     def observe(
         self, row: str, severity: str = "", create: str = "", build: str = "", **values: str
     ) -> Observation:
-        """Create an observation; `severity` "" = an error if the launch is pointless without the GPU."""
+        """Create an observation; by default, it is an error if the launch is pointless without the GPU."""
         start, commands = self.launch.start, {"create": create, "build": build}
         severity = severity or ("error" if start.is_gpu_work else "warning")
         values["release"] = f"{start.launcher.title} {self.version}"
         return observe_app(row, self.launch, commands, severity=severity, **values)
 
     def another_env(self) -> dict[str, str]:
-        """Suggest an env for this release, or else a release for this env, as values for a row."""
+        """Values for a message that suggests an env for this release, or else a release for this env."""
         start, app = self.launch.start, self.launch.start.launcher.key
         request = Request(platform=self.lock.platform, target=self.lock.target, rocm=self.row.rocm, app=app)
         name = start.prefix.free_name()
@@ -75,7 +75,7 @@ class _Release:
 
 
 def app_release_unfit(context: CheckContext) -> Iterator[Observation]:
-    """This version of the app needs a different runtime, driver or target."""
+    """This version of the app requires a different runtime, driver or target."""
     launch = context.the_launch
     start, matrix, lock = launch.start, launch.matrix, launch.start.record.lock
     if not start.launcher.version or not start.is_app:
@@ -125,7 +125,7 @@ def _is_older(version: str, oldest: str) -> bool:
 
 
 def _hip_version(release: _Release, rocm: Component) -> str:
-    """The known parts of the env's HIP runtime version; "" if none are known."""
+    """The known part of the env's HIP runtime version, or "" if it is unknown."""
     known = rocm.layout.runtime.get("hip", "") if rocm.layout else ""
     for row in release.launch.matrix.release:
         exact = row.parts.get("hip", "") if row.version == rocm.version else ""
@@ -135,7 +135,7 @@ def _hip_version(release: _Release, rocm: Component) -> str:
 
 
 def _libraries(release: _Release) -> Iterator[Observation]:
-    """Check which file the app loads as the HIP runtime."""
+    """Check that the app can load its HIP runtime, and that it loads the env's."""
     names, launch = release.row.libraries, release.launch
     if not names or not _knows_libraries(release):
         return
@@ -154,7 +154,7 @@ def _libraries(release: _Release) -> Iterator[Observation]:
 
 
 def _found(launch: LaunchContext, name: str) -> str:
-    """A library's path, in the env's folders first; "" if it is missing."""
+    """A library's path, in the env's folders first, or "" if it is missing."""
     if name.startswith("/"):
         return name if machine.is_there(name) else ""
     own = [*map(str, library_folders(launch.start.prefix, launch.start.record.lock))]
@@ -164,7 +164,7 @@ def _found(launch: LaunchContext, name: str) -> str:
 
 
 def _is_own(launch: LaunchContext, path: str) -> bool:
-    """Whether a path, with links resolved, is inside the env."""
+    """Whether a path, with links resolved, is in the env."""
     own = launch.start.prefix.path
     return bool(path) and any(
         each.startswith(str(folder) + os.sep)
@@ -200,7 +200,7 @@ def _target(release: _Release) -> Iterator[Observation]:
 
 
 def _build_command(release: _Release, target: str) -> str:
-    """The command that compiles the app's kernels; "" if rocenv cannot."""
+    """The command that compiles the app's kernels, or "" if rocenv cannot compile them."""
     program = program_path(release.launch.start)
     if release.launch.start.launcher.key != APP:
         return ""

@@ -1,4 +1,4 @@
-"""Run checks and render their findings; a crashing check does not stop the others."""
+"""Run checks and render their findings. A check that crashes does not stop the others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NoSuchCheck(WrongUsage):
 def checks_for(
     context: CheckContext, names: Sequence[str] = (), command: str = "doctor"
 ) -> tuple[Check, ...]:
-    """The checks that `doctor` or `launch` runs, slow ones last: all, or those in `names`.
+    """The checks that `doctor` or `launch` runs: all, or those in `names`; slow ones last.
 
     Raises:
         NoSuchCheck: One of the names is unknown, or its check does not apply here.
@@ -56,7 +56,7 @@ def run(
     language: Language,
     begin: Callable[[Check], AbstractContextManager[object]] = nullcontext,
 ) -> list[Finding]:
-    """Run checks, each within the context manager of `begin`, and return what they find, errors first."""
+    """Run each check within the context manager from `begin`, and return the findings, errors first."""
     findings = []
     for check in checks:
         with begin(check):
@@ -71,9 +71,9 @@ def run_before_start(launch: LaunchContext, home: Home, language: Language) -> l
 
 
 def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
-    """Run one check; return a crash or a missing row as an observation.
+    """Run one check. If it crashes, or a row is missing, return that as an observation.
 
-    A fault in an env is only a warning if that env is not the one to check.
+    A fault in an env other than the one to check is only a warning.
     """
     try:
         if check.needs_env and context.env is None:
@@ -96,7 +96,7 @@ def _severity(observation: Observation, context: CheckContext) -> str:
 
 
 def render_in(context: CheckContext, check: str, observation: Observation, language: Language) -> Finding:
-    """Render an observation about the examined machine."""
+    """Render an observation in a language."""
     return render(
         check,
         observation,
@@ -108,7 +108,7 @@ def render_in(context: CheckContext, check: str, observation: Observation, langu
 
 
 def description(check: Check, context: CheckContext, language: Language) -> str:
-    """A one-line description of a check."""
+    """Describe a check in one line."""
     rows = [row for row in context.matrix.advice if check.name in row.found_by]
     own = next((row for row in rows if row.name == check.name), None)
     row = own or next((row for row in rows if row.about), rows[0])
@@ -125,7 +125,7 @@ def _applies(check: Check, context: CheckContext, command: str) -> bool:
 
 
 def _has_envs(context: CheckContext) -> bool:
-    """Whether there are envs, or a support bundle may have observations about some."""
+    """Whether there are envs, or may have been on the machine of a support bundle."""
     return context.broken is None and (bool(context.envs) or context.untrusted)
 
 

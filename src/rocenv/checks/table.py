@@ -1,6 +1,6 @@
-"""All checks, in the order in which findings of the same severity are shown.
+"""All checks, in the order in which findings of equal severity are shown.
 
-The rows in `profiles/checks/` contain the messages of findings, and list the commands that run each check.
+The rows in `profiles/checks/` contain the messages, and list the commands that run each check.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check, named after the fault that it finds, and where it applies."""
+    """A check, named after the fault that it finds, and the conditions under which it runs."""
 
     name: str
     function: Callable[[CheckContext], CheckResult]
     platform: Literal["linux", "windows", "any"]
     is_slow: bool = False
-    needs_env: bool = False  # is skipped if there is no env to check
-    each_env: bool = False  # if there is no env to check, `doctor` runs it for every env; it must be quick
+    needs_env: bool = False  # skipped if there is no env to check
+    each_env: bool = False  # `doctor` runs it for every env if no env was specified, so it must be quick
 
 
 CHECKS: tuple[Check, ...] = (

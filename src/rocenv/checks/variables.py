@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HIP = re.compile(r"libamdhip64\.so\.([0-9]+(?:\.[0-9]+)*)")
 _ROCM_FOLDER = re.compile(r"rocm|/hip\b|amdgpu", re.IGNORECASE)
 _PATHS = ("HIP_PATH", "ROCM_PATH", "ROCM_HOME", "HIP_HOME", "HIP_DEVICE_LIB_PATH")
-# The loader's default folders. Source: glibc:sysdeps/unix/sysv/linux/ldconfig, Debian, Fedora
+# The dynamic loader's default folders. Source: glibc:sysdeps/unix/sysv/linux/ldconfig, Debian, Fedora
 _LOADER_FOLDERS = (
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -33,7 +33,7 @@ _LOADER_FOLDERS = (
 
 
 def override_wrong(context: CheckContext) -> Observation | None:
-    """HSA_OVERRIDE_GFX_VERSION is set for every program, or is wrong for a GPU on this machine."""
+    """HSA_OVERRIDE_GFX_VERSION is set for every program, or its value is wrong for a GPU on this machine."""
     value = context.environ.get(OVERRIDE, "").strip()
     gpus = [gpu for gpu in context.host.gpus if gpu.target and gpu.state != "unable"]
     if not value or not gpus:
@@ -86,7 +86,7 @@ def rocm_paths_differ(context: CheckContext) -> Observation | None:
 
 
 def two_rocms(context: CheckContext) -> Observation | None:
-    """The loader finds HIP runtimes from two ROCm releases in LD_LIBRARY_PATH and its own folders."""
+    """The dynamic loader finds HIP runtimes of two ROCm releases in LD_LIBRARY_PATH and its own folders."""
     found: dict[str, str] = {}
     listed = context.environ.get("LD_LIBRARY_PATH", "").split(":")
     for folder in [*filter(os.path.isabs, listed), *_configured(), *_LOADER_FOLDERS]:
@@ -105,7 +105,7 @@ def _mixed(row: str, found: dict[str, str]) -> Observation | None:
 
 
 def _named_folders(context: CheckContext) -> Iterator[tuple[str, str]]:
-    """The ROCm folders in variables, as pairs of variable and folder."""
+    """The ROCm folders in variables, as (variable, folder)."""
     for name in _PATHS:
         if os.path.isabs(folder := context.environ.get(name, "")):
             yield name, folder
@@ -119,12 +119,12 @@ def _listed(name: str, context: CheckContext) -> list[str]:
 
 
 def _is_known(folder: str, context: CheckContext) -> bool:
-    """Whether a missing folder really is missing; a snapshot of a machine may not contain all folders."""
+    """Whether a folder is known to be missing; a snapshot of a machine may not contain all folders."""
     return is_folder(os.path.dirname(folder.rstrip("/"))) or not context.elsewhere
 
 
 def _versions(folder: str) -> Iterator[str]:
-    """The HIP versions in a ROCm tree or in one of its library folders."""
+    """The HIP versions in a ROCm tree or one of its library folders."""
     root = folder.rstrip("/")
     places = [root, *(f"{root}/{name}" for name in ("lib", "lib64"))]
     for place in places:
@@ -132,7 +132,7 @@ def _versions(folder: str) -> Iterator[str]:
 
 
 def _hip_versions(folder: str) -> Iterator[str]:
-    """The HIP versions in a folder, from file names (libamdhip64.so.6.2.60204); ignore shorter links."""
+    """The HIP versions in a folder, from names such as libamdhip64.so.6.2.60204; ignores shorter links."""
     found = (_HIP.fullmatch(name) for name in list_folder(folder) if name.startswith("libamdhip64"))
     versions = [match[1] for match in found if match]
     yield from (each for each in versions if not any(other.startswith(f"{each}.") for other in versions))

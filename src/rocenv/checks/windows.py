@@ -51,7 +51,7 @@ def _sdks(context: CheckContext) -> tuple[InstalledSdk, ...]:
 
 
 def _hip_paths(context: CheckContext) -> Iterator[tuple[str, str]]:
-    """HIP_PATH, HIP_PATH_57 etc. and their folders, except those of an active env."""
+    """HIP_PATH, HIP_PATH_57 and so on with their folders, except those of an active env."""
     own = ntpath.normcase(str(context.home.path))
     for name, value in sorted(context.environ.items()):
         folder = value.strip().strip('"').rstrip("\\")
@@ -60,13 +60,13 @@ def _hip_paths(context: CheckContext) -> Iterator[tuple[str, str]]:
 
 
 def _holds_hip(folder: str) -> bool | None:
-    """Whether a folder is a HIP SDK; None if that is unknown."""
+    """Whether a folder is a HIP SDK, or None if unknown."""
     names = names_in(ntpath.join(folder, "bin"))
     return None if names is None else any(each.startswith(("amdhip64", "hiprtc")) for each in names)
 
 
 def _row_of(folder: str, context: CheckContext) -> HipSdk | None:
-    """An SDK's release; None if it is unknown."""
+    """The release row of an SDK, or None if unknown."""
     names = names_in(ntpath.join(folder, "bin")) or ()
     rows = [row for row in context.matrix.hip_sdk if row.hiprtc and row.hiprtc[0].lower() in names]
     return rows[0] if len(rows) == 1 else None
@@ -87,7 +87,7 @@ def no_gpu_on_windows(context: CheckContext) -> Observation | None:
     if any(gpu.usable for gpu in gpus) or context.host.named:
         return None
     if display_driver_missing(context) or gpus_hidden(context):
-        return None  # these checks report the reason
+        return None  # other checks report the reason
     adapters = [each.name for each in parse_controllers(controllers_text()) if each.name]
     if not gpus:
         return Observation("no_gpu_on_windows", {}, tuple(adapters)) if adapters else None
@@ -125,7 +125,7 @@ def _conflict(env: Env, release: str, context: CheckContext) -> Observation | No
 
 
 def _driver_of_wheels(env: Env, context: CheckContext) -> str:
-    """The display drivers that the ROCm wheels in an env need; "" = any."""
+    """The display drivers that an env's ROCm wheels require, or "" if any driver works."""
     parts = {(part.channel, part.version) for part in env.record.lock.components if part.kind == "rocm"}
     return next((row.driver for row in context.matrix.rocm_wheels if (row.channel, row.version) in parts), "")
 
@@ -140,7 +140,7 @@ def _known_conflict(env: Env, row: Verdict, release: str, context: CheckContext)
 
 
 def driver_reported(context: CheckContext) -> Observation | None:
-    """Users reported problems with exactly the installed display driver on a GPU like this machine's."""
+    """Users have reported problems with this exact display driver on the same kind of GPU."""
     release, targets = context.host.driver.release, {gpu.target for gpu in context.host.gpus}
     rows = [
         row
@@ -165,7 +165,7 @@ def hip_runtime_absent(context: CheckContext) -> Observation | None:
 
 
 def hip_runtime_shadowed(context: CheckContext) -> Observation | None:
-    """System32, which Windows searches first, has a HIP runtime from a different release than the SDK."""
+    """System32, which Windows searches first, contains a HIP runtime of a different release than the SDK."""
     there = system_libraries() or {}
     for name, version, where, is_wheels in _runtimes(context):
         driver = there.get(name.lower(), "")
@@ -180,7 +180,7 @@ def hip_runtime_shadowed(context: CheckContext) -> Observation | None:
 
 
 def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
-    """The HIP runtimes that programs should load, as (file name, release, folder, is from wheels)."""
+    """The HIP runtimes that programs should load, as (file name, release, folder, comes from wheels)."""
     rows = {row.version: row for row in context.matrix.hip_sdk}
     # A venv with ZLUDA preloads the env's own runtime.
     envs = (env for env in context.relevant_envs if not (env.prefix.path / env.record.lock.python).exists())
@@ -197,7 +197,7 @@ def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
 
 
 def hip_sdk_damaged(context: CheckContext) -> Observation | None:
-    """A HIP SDK is missing files, or has files from a different release."""
+    """A HIP SDK is missing files or contains files of a different release."""
     for sdk in _sdks(context):
         if sdk.row and sdk.missing:
             found = {"folder": str(sdk.folder), "rocm": series(sdk.row.version)}
@@ -219,7 +219,7 @@ def hip_path_stale(context: CheckContext) -> Observation | None:
 
 
 def hip_path_unset(context: CheckContext) -> Observation | None:
-    """A HIP SDK is installed, but HIP_PATH is not set at all, or not yet in this window."""
+    """A HIP SDK is installed, but HIP_PATH is not set, or was set after this window was opened."""
     if context.variable("HIP_PATH"):
         return None
     set_by = next((value for name, value in _machine_variables() if name.upper() == "HIP_PATH"), "")

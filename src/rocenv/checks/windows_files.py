@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from rocenv.checks.context import CheckContext
     from rocenv.host.defender import Quarantined
 
-_CUDA_DRIVER = "nvcuda.dll"  # NVIDIA's is in System32, ZLUDA's anywhere else
+_CUDA_DRIVER = "nvcuda.dll"  # NVIDIA's is in System32; ZLUDA's is anywhere else
 _NVIDIA = "NVIDIA"
 _SHOWN = 10
 
 
 def vc_runtime_missing(context: CheckContext) -> Observation | None:
-    """System32 is missing libraries from the Visual C++ runtime."""
+    """Libraries of the Visual C++ runtime are missing from System32."""
     there = system_libraries()
     missing = [name for name in context.threshold("vc_runtime") if there is not None and name not in there]
     if not missing:
@@ -39,7 +39,7 @@ def vc_runtime_missing(context: CheckContext) -> Observation | None:
 
 
 def vc_runtime_old(context: CheckContext) -> Observation | None:
-    """The Visual C++ runtime is older than the one that newer libraries are built with."""
+    """The Visual C++ runtime is older than the one that newer libraries require."""
     oldest = context.threshold("vc_runtime_oldest")[0]
     there = system_libraries() or {}
     for name in context.threshold("vc_runtime"):
@@ -52,7 +52,7 @@ def vc_runtime_old(context: CheckContext) -> Observation | None:
 
 
 def defender_took(context: CheckContext) -> tuple[Observation, ...]:
-    """Microsoft Defender quarantined files from an env or any copy of ZLUDA, and they are still missing."""
+    """Microsoft Defender quarantined files of an env or of any copy of ZLUDA, and they are still missing."""
     names = {name.lower() for row in context.matrix.zluda for name in row.files}
     envs = os.path.join(str(context.home.envs), "")
     taken = [
@@ -85,13 +85,13 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _is_gone(path: str) -> bool:
-    """Whether a file is missing from an existing folder; without the folder, the user removed both."""
+    """Whether a file is missing from an existing folder. If both are missing, the user removed them."""
     native = path.replace("\\", os.sep)
     return os.path.isdir(os.path.dirname(native)) and not os.path.lexists(native)
 
 
 def defender_not_told(context: CheckContext) -> Observation | None:
-    """Defender scans the folder of envs with ZLUDA, whose files it tends to quarantine."""
+    """Defender scans the folder of the envs, and it tends to quarantine ZLUDA's files."""
     home = _home(context)
     if not _has_zluda(context) or not watches() or excluded(home) is not False:
         return None
@@ -99,7 +99,7 @@ def defender_not_told(context: CheckContext) -> Observation | None:
 
 
 def home_too_deep(context: CheckContext) -> Observation | None:
-    """ROCENV_HOME is so long that paths below it exceed Windows' limit."""
+    """ROCENV_HOME is so long that paths below it exceed the limit of Windows."""
     if not paths_are_limited():
         return None
     home = _home(context)
@@ -111,7 +111,7 @@ def home_too_deep(context: CheckContext) -> Observation | None:
 
 
 def home_in_cloud(context: CheckContext) -> Observation | None:
-    """ROCENV_HOME is in a folder that is synchronized with a cloud service."""
+    """ROCENV_HOME is in a folder that a cloud service synchronizes."""
     home = _home(context)
     around = "" if context.elsewhere else cloud_folder(context.home.envs)
     for name in ("OneDrive", "OneDriveConsumer", "OneDriveCommercial"):
@@ -123,7 +123,7 @@ def home_in_cloud(context: CheckContext) -> Observation | None:
 
 
 def _folder_named_like_a_cloud(home: str, names: Iterable[str]) -> str:
-    r"""The parent folder that has a cloud service's name, such as `Dropbox (Team)`; "" if there is none."""
+    r"""The parent folder with the name of a cloud service, such as `Dropbox (Team)`, or ""."""
     known = [name.lower() for name in names]
     parts = home.split("\\")
     for count, part in enumerate(map(str.lower, parts), 1):
@@ -133,7 +133,7 @@ def _folder_named_like_a_cloud(home: str, names: Iterable[str]) -> str:
 
 
 def other_zluda_on_path(context: CheckContext) -> Observation | None:
-    """PATH has a different ZLUDA or CUDA's libraries; in `launch`, only if they come before the env's."""
+    """PATH contains another ZLUDA or CUDA libraries; in `launch`, only if they precede the env's."""
     if context.launch is not None:
         return _before_the_env(context)
     if not _has_zluda(context):
@@ -154,7 +154,7 @@ def _before_the_env(context: CheckContext) -> Observation | None:
     names = build.shims.driver if build and build.shims else ()
     for folder in filter(None, context.the_launch.start.environ.get("PATH", "").split(os.pathsep)):
         if _is_below(os.path.join(os.path.abspath(folder), ""), os.path.join(str(env.prefix.path), "")):
-            return None  # programs find the env's first
+            return None  # programs find the env's libraries first
         found = [name for name in names if os.path.isfile(os.path.join(folder, name))]
         if found:
             return Observation("other_zluda_on_path", {"folder": folder, "library": found[0]}, tuple(found))
@@ -162,7 +162,7 @@ def _before_the_env(context: CheckContext) -> Observation | None:
 
 
 def zluda_in_system32(context: CheckContext) -> Observation | None:
-    """System32 has a CUDA driver library, which all programs load, but the machine has no NVIDIA card."""
+    """System32 contains a CUDA driver library, which all programs load, but the machine has no NVIDIA GPU."""
     there = system_libraries() or {}
     if _CUDA_DRIVER not in there or _NVIDIA in context.host.others or not context.host.gpus:
         return None
@@ -171,7 +171,7 @@ def zluda_in_system32(context: CheckContext) -> Observation | None:
 
 
 def other_hip_on_path(context: CheckContext) -> Observation | None:
-    """A folder on PATH that is not a HIP SDK contains a copy of HIP's runtime."""
+    """A folder on PATH that is not a HIP SDK contains a copy of the HIP runtime."""
     for folder in path_folders(context):
         names = names_in(folder) or frozenset()
         found = sorted(name for name in names if name.startswith("amdhip64"))

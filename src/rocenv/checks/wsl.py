@@ -1,4 +1,4 @@
-"""WSL 2 checks: the GPU device, Windows' driver, and the library through which ROCm uses the GPU."""
+"""WSL 2 checks: the GPU device, the Windows driver, and the library through which ROCm uses the GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DEVICE = "/dev/dxg"
 _SWITCH = "HSA_ENABLE_DXG_DETECTION"
 _FOLDERS = ("/opt/rocm/lib", "/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/local/lib")
-# ROCm uses the GPU through a library, or in older releases through a package that replaces the runtime.
+# ROCm uses the GPU through a library; older releases use a package that replaces the runtime.
 _LIBRARY = "librocdxg.so"
 _PACKAGE = "hsa-runtime-rocr4wsl-amdgpu"
 
@@ -41,7 +41,7 @@ def wsl_windows_silent(context: CheckContext) -> Observation | None:
 
 
 def wsl_driver_old(context: CheckContext) -> Observation | None:
-    """Windows' display driver is too old for an env's ROCm or, without envs, for ROCm on WSL."""
+    """The Windows display driver is too old for an env's ROCm or, without envs, for any ROCm on WSL."""
     display = context.host.driver.display
     if not context.host.driver.wsl or not display:
         return None
@@ -70,7 +70,7 @@ def wsl_without_runtime(context: CheckContext) -> Observation | None:
 
 
 def wsl_env_without_library(context: CheckContext) -> Observation | None:
-    """Neither the env's ROCm nor the system has the library that ROCm needs to use the GPU."""
+    """Neither the env nor the system has the library through which ROCm uses the GPU."""
     env = context.env
     row = wsl_needs(env.rocm, context.matrix) if env and env.rocm else None
     if env is None or row is None or not context.host.driver.wsl or not files_of(env) or _in_env(env):
@@ -82,7 +82,7 @@ def wsl_env_without_library(context: CheckContext) -> Observation | None:
 
 
 def wsl_detection_off(context: CheckContext) -> Observation | None:
-    """A variable stops ROCm from detecting the GPU, or is unset although the system's older ROCm needs it."""
+    """A variable keeps ROCm from detecting the GPU, or is unset although the system's old ROCm needs it."""
     if not context.host.driver.wsl:
         return None
     value = context.environ.get(_SWITCH)
@@ -98,7 +98,7 @@ def wsl_detection_off(context: CheckContext) -> Observation | None:
 
 
 def _newest_needs(context: CheckContext) -> list[WslNeeds]:
-    """What the newest releases require."""
+    """The requirements of the newest ROCm releases."""
     return [row for row in context.matrix.wsl if "<" not in row.rocm]
 
 

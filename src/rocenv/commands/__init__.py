@@ -1,1 +1,1 @@
-"""rocenv's commands, one module each. Only these, and `cli`, print."""
+"""rocenv's commands, one module each. Only these modules and `cli` print."""

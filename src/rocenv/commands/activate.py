@@ -1,7 +1,7 @@
 """`rocenv activate` and `rocenv deactivate` in a shell without the hook.
 
 A command cannot change the shell that calls it, so these commands show what to type. The hook (`hook.py`)
-defines shell functions of the same names that do the work.
+defines shell functions with the same names that do the work.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def activate(name: str, shell: str | None) -> int:
     path = str(prefix.path)
     cache = users_cache(lock.platform, path, os.environ)
     script = activation_script(name, path, lock.environment, lock.watched, shell, lock.platform, cache)
-    # The byte order mark is for PowerShell's files; `eval` would read it as part of the first word.
+    # The byte order mark is for PowerShell script files; `eval` would treat it as part of the first word.
     click.echo(SHELLS[shell].encode(script).removeprefix(codecs.BOM_UTF8), nl=False)
     return 0
 
@@ -67,12 +67,12 @@ def activation_line(prefix: Prefix, platform: str) -> str:
 
 
 def example_line(name: str) -> str:
-    """Return a command that runs a program in an env, as an example."""
+    """Return an example of a command that runs a program in an env."""
     return shell_join("rocenv", "run", name, "--", "python" if WINDOWS else "python3")
 
 
 def _print_lines(prefix: Prefix, platform: str) -> None:
-    """Print the line to type; on Windows, print both cmd's and PowerShell's, because either may be in use."""
+    """Print the line to type. On Windows, print the lines for both cmd and PowerShell."""
     shells = {calling_shell(platform): ""}
     if platform == "windows":
         shells = {"cmd": " in cmd", "powershell": " in PowerShell"}
@@ -80,7 +80,7 @@ def _print_lines(prefix: Prefix, platform: str) -> None:
     if missing:
         raise PrefixError(
             f"env `{prefix.name}` has no script for {missing[0]}: an older rocenv created the env, or "
-            "someone removed the script",
+            "the script was removed",
             hints=(f"rocenv repair {shell_join(prefix.name)}",),
             code="script-missing",
         )
@@ -105,6 +105,6 @@ def deactivate() -> int:
         return 0
     note(f"env `{name}` is active here, and a command cannot change the shell that calls it")
     note("- in the shell where you activated it, type `deactivate`, or `rocenv_deactivate` in a venv")
-    note("- a shell that inherited its variables has no `deactivate`: type `exit` to leave that shell")
+    note("- a shell that inherited its variables does not have `deactivate`: type `exit` to leave that shell")
     note(hook_advice("deactivate"), verbatim=True)
     return 1

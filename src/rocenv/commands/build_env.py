@@ -1,4 +1,4 @@
-"""Build an env from a plan, and try again where a newer plan or the user can help."""
+"""Build an env from a plan; if that fails, retry with a newer plan or after help from the user."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from rocenv.core.model import Component, Lock, Record
     from rocenv.data.rows import Matrix
 
-# A file that the plan lists is gone from its server, or replaced.
+# A file in the plan was removed from its server, or replaced.
 _OUTDATED = ("gone", "hash-mismatch", "truncated")
 
 
 def build_env(name: str, lock: Lock, context: Context, replan: Callable[[], Lock] | None) -> Record:
-    """Build the env `name` and return its record.
+    """Build the env `name`, and return its record.
 
-    If AMD's installer cannot be unpacked, a user at a terminal can run it and continue; a script gets the
-    same instructions as an error.
+    If AMD's installer cannot be unpacked, a user at a terminal can run it and continue. Without a terminal,
+    the error contains the same instructions.
 
     Args:
         name: The new env.
         lock: The plan, or a lock.
         context: The home, the network and the matrix.
-        replan: Makes a new plan from current package lists; None for a lock, which cannot change.
+        replan: Creates a new plan from current package lists; None for a lock, which must not change.
 
     Raises:
         RocenvError: A file is unavailable, or the user must install the HIP SDK first.
@@ -64,17 +64,17 @@ def build_env(name: str, lock: Lock, context: Context, replan: Callable[[], Lock
             fresh = replan()
             if fresh.components == lock.components:
                 raise
-            note("the mirror has changed; the new plan is:")
+            note("the mirror has changed; new plan:")
             note(plan_text(fresh))
             lock, replanned = fresh, True
 
 
 def _not_rebuildable(name: str, lock: Lock, error: FetchError, context: Context) -> FetchError:
-    """Explain that the mirror no longer has a file from a lock, and show the closest set that it has."""
+    """Explain that the mirror no longer has a file of a lock, and suggest the closest available set."""
     from rocenv.plan import make_plan
     from rocenv.resolve.request import create_command
 
-    hints = ["download the package from an archive of the mirror, or keep a copy of the cache folder"]
+    hints = ["download the package from an archive of the mirror, or use a copy of the cache folder"]
     rocm = lock.part("rocm")
     if rocm is not None:
         release = series(rocm.version)
@@ -89,11 +89,11 @@ def _not_rebuildable(name: str, lock: Lock, error: FetchError, context: Context)
         try:
             closest = make_plan(request, context.refreshing()).components[0]
         except RocenvError:
-            hints.append(f"no other set of ROCm {release} is available for {lock.target} now")
+            hints.append(f"no other set with ROCm {release} is currently available for {lock.target}")
         else:
             command = create_command(name, replace(request, channel=closest.channel))
             found = f"ROCm {closest.version} from {closest.channel}"
-            hints.insert(0, f"the closest set available now is {found}: `{command}`")
+            hints.insert(0, f"the closest available set is {found}: `{command}`")
     return FetchError(
         f"the lock cannot be rebuilt: {error.message}", hints=tuple(hints), code="left-the-mirror"
     )
@@ -109,7 +109,7 @@ def _has_sdk(lock: Lock, matrix: Matrix) -> bool:
 
 
 def _ask_to_install(error: RocenvError, cause: RocenvError) -> None:
-    """Wait until the user has installed the SDK; raise the error if nobody does."""
+    """Wait until the user has installed the SDK; raise the error if the user does not."""
     if not can_ask():
         raise error from cause
     note(f"{error.message}\n" + "\n".join(f"  - {hint}" for hint in error.hints))
@@ -122,12 +122,12 @@ def _install_by_hand(closed: RocenvError, lock: Lock, matrix: Matrix) -> RocenvE
     url = next((row.url for row in matrix.hip_sdk if row.version == sdk.version), sdk.artifacts[0].url)
     notes = sorted(matrix.installer_note, key=lambda note: note.order)
     return RocenvError(
-        f"install HIP SDK {sdk.version} with AMD's own installer first: {closed.message}",
+        f"first install HIP SDK {sdk.version} with AMD's own installer: {closed.message}",
         hints=(
             *closed.hints[:-1],
             f"download and run {url}",
             *(each.text for each in notes),
-            "then run the same `rocenv create` command again, which copies the installed SDK",
+            "then repeat the `rocenv create` command, which copies the installed SDK",
         ),
         code=closed.code,
     )

@@ -1,4 +1,4 @@
-"""`rocenv bundle`: write envs with all their files into one file, for machines without a network."""
+"""`rocenv bundle`: write envs with all their files to one file, for machines without a network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(names: tuple[str, ...], output: Path, as_json: bool) -> None:
-    """Write the envs NAME... with all their files into one file, to create them without a network.
+    """Write the envs NAME... with all their files to one file, for machines without a network.
 
     The bundle is a plain tar file with the locks, every package and wheel, and a Python for the wheels. Files
     that are no longer in the cache are downloaded.
@@ -58,7 +58,7 @@ def command(names: tuple[str, ...], output: Path, as_json: bool) -> None:
     others: dict[str, bytes | Path] = {"data.json": _data(home)}
     for lock in locks.values():
         others |= export(home, lock.request.app, lock.targets)
-    others |= _indices(locks.values(), context)
+    others |= _indexes(locks.values(), context)
     written = write_bundle(output.absolute(), locks, others, context)
     if as_json:
         print_json(
@@ -78,8 +78,8 @@ def command(names: tuple[str, ...], output: Path, as_json: bool) -> None:
     note(f"on the other machine: `{rebuild_command(next(iter(locks)), output.name)}`")
 
 
-def _indices(locks: Iterable[Lock], context: Context) -> dict[str, bytes | Path]:
-    """Return the signed indices of the locks' packages; note that they are missing if there are none."""
+def _indexes(locks: Iterable[Lock], context: Context) -> dict[str, bytes | Path]:
+    """Return the signed indexes of the locks' packages; print a note if they are missing."""
     from rocenv.sources.apt.signed import signed_indices
 
     found: dict[Path, SignedIndex] = {}
@@ -91,7 +91,7 @@ def _indices(locks: Iterable[Lock], context: Context) -> dict[str, bytes | Path]
         except FetchError as error:
             problems.add(error.message)
     for problem in sorted(problems):
-        note(f"the bundle cannot prove where all its packages come from: {problem}")
+        note(f"the bundle cannot prove the origin of all its packages: {problem}")
     members: dict[str, bytes | Path] = {}
     for number, release in enumerate(sorted(found)):
         members |= found[release].members(number)
@@ -99,7 +99,7 @@ def _indices(locks: Iterable[Lock], context: Context) -> dict[str, bytes | Path]
 
 
 def _data(home: Home) -> bytes:
-    """Return the data that the locks were resolved with: its version, and the user's own rows."""
+    """Return the version of the data from which the locks were resolved, and the user's own rows."""
     from rocenv.data.load import data_files, newest_day
 
     day = newest_day()

@@ -1,4 +1,4 @@
-"""`rocenv cache` and `rocenv gc`: show and free files that only save time later."""
+"""`rocenv cache` and `rocenv gc`: show and free files that can be downloaded or compiled again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _exclusive(what: str) -> Iterator[Context]:
     """Lock the home against other processes that use the cache or the store."""
     context = Context()
     context.require_own_home(changes=True)
-    home, waiting = context.home, f"waiting for another rocenv process that is using the {what}"
+    home, waiting = context.home, f"waiting for another rocenv process that uses the {what}"
     with storage_errors(home.path), locked(home.in_use, waiting=waiting):
         yield context
 
@@ -58,7 +58,7 @@ def cache(context: click.Context, as_json: bool) -> None:
         return
     click.echo(columns([(name, size_text(sizes[name]), str(folders[name])) for name in sizes]))
     if any(sizes.values()):
-        note("`rocenv cache clear` frees all but compiled kernels; existing envs do not need it")
+        note("`rocenv cache clear` frees all but the compiled kernels; this does not affect existing envs")
 
 
 @cache.command()
@@ -66,7 +66,7 @@ def cache(context: click.Context, as_json: bool) -> None:
 def clear(names: tuple[str, ...]) -> None:
     """Empty the named parts of the cache: artifacts, indices, wheels, kernels.
 
-    Without PART, everything but compiled kernels, which take long to compile again.
+    Without PART, empty all but the compiled kernels, which take a long time to compile again.
     """
     from rocenv.install.store import tree_bytes
 
@@ -80,11 +80,11 @@ def clear(names: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.option("-y", "--yes", is_flag=True, help="Free it without asking.")
-@click.option("--dry-run", is_flag=True, help="Only show it.")
+@click.option("-y", "--yes", is_flag=True, help="Free them without asking.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be freed.")
 @json_option
 def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
-    """Show unpacked packages that no env needs, and free them. For downloads, see `rocenv cache`."""
+    """Show and free unpacked packages that no env needs. For downloads, see `rocenv cache`."""
     from rocenv.install.store import sweep
 
     with _exclusive("store") as context:
@@ -112,7 +112,7 @@ def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
 
 
 def needed_artifacts(home: Home) -> Iterator[str]:
-    """Yield the hashes of the artifacts that complete envs consist of."""
+    """Yield the hashes of the artifacts in complete envs."""
     from rocenv.prefix import all_prefixes
 
     for prefix in all_prefixes(home):

@@ -1,4 +1,4 @@
-"""The shell that called rocenv, and what people type in it."""
+"""The shell that called rocenv, and its syntax for setting variables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rocenv.system.machine import parent_name
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-# Program names that differ from those in `SHELLS`.
+# Program names that differ from the names in `SHELLS`.
 _ALIASES = {"csh": "tcsh", "ksh93": "ksh", "mksh": "ksh", "pwsh": "powershell"}
-# How to set and unset a variable; {value} is quoted. All other shells do it like sh.
+# The commands that set and unset a variable; {value} is quoted. Other shells use the syntax of sh.
 _SET = {
     "cmd": 'set "{name}={value}"',
     "elvish": "set-env {name} {value}",
@@ -36,13 +36,13 @@ _UNSET = {
 
 
 def calling_shell(platform: str = "windows" if WINDOWS else "linux") -> str:
-    """Return the calling shell's name in `SHELLS`; if it is unknown, the platform's usual one."""
+    """Return the calling shell's name in `SHELLS`, or the platform's default shell if it is unknown."""
     names = [name for name, shell in SHELLS.items() if platform in shell.platforms]
     return _detect(names) or ("cmd" if platform == "windows" else "sh")
 
 
 def hook_advice(command: str) -> str:
-    """Show how a rocenv command can change the calling shell directly."""
+    """Return advice on how to make a rocenv command change the calling shell directly."""
     name = _detect(HOOKS)
     if not name:
         return f"to make `rocenv {command}` work directly, see `rocenv hook --help`"
@@ -51,17 +51,17 @@ def hook_advice(command: str) -> str:
 
 
 def _detect(names: Collection[str]) -> str:
-    """Return the calling shell's name in `names`, "" if it is none of them."""
-    called = parent_name().lstrip("-")  # a login shell's name may start with a dash
+    """Return the calling shell if it is in `names`, otherwise ""."""
+    called = parent_name().lstrip("-")  # the name of a login shell may start with a dash
     return next((name for name in (called, _ALIASES.get(called, "")) if name and name in names), "")
 
 
 def set_variable(shell: str, name: str, value: str) -> str:
-    """Write the command that exports a variable."""
+    """Return the command that exports a variable."""
     quoted = value if shell == "cmd" else SHELLS[shell].quote(value)
     return fill(_SET.get(shell, "export {name}={value}"), {"name": name, "value": quoted})
 
 
 def unset_variable(shell: str, name: str) -> str:
-    """Write the command that removes a variable."""
+    """Return the command that unsets a variable."""
     return fill(_UNSET.get(shell, "unset {name}"), {"name": name})

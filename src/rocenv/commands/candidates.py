@@ -19,7 +19,7 @@ _HERE = "windows" if WINDOWS else "linux"
 
 
 def env_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete an env's name, without reading its record."""
+    """Complete an env's name without reading its record."""
     envs = Context().home.envs
     try:
         names = sorted(name for name in os.listdir(envs) if not name.startswith("."))
@@ -92,7 +92,7 @@ def memory_programs(_context: click.Context, _parameter: click.Parameter, incomp
 
 
 def sizes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a memory size, offering the sizes that real cards have."""
+    """Complete a memory size with the sizes of real cards."""
     return _matching((f"{gib}GiB" for gib in (4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 128)), incomplete)
 
 
@@ -102,7 +102,7 @@ def contexts(_context: click.Context, _parameter: click.Parameter, incomplete: s
 
 
 def limits(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete an amount of memory, or a fraction of what is free."""
+    """Complete an amount of memory, or a fraction of the free memory."""
     return [*_matching(("50%", "80%", "90%"), incomplete), *sizes(context, parameter, incomplete)]
 
 
@@ -114,7 +114,7 @@ def shells(_context: click.Context, _parameter: click.Parameter, incomplete: str
 
 
 def things(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete what `explain` explains; products only once the user has typed something."""
+    """Complete topics of `explain`; offer products only once the user has typed something."""
     from rocenv.explain import KINDS
 
     if context.params.get("thing"):
@@ -125,7 +125,7 @@ def things(context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a settings key: any option, or a mirror that is already set."""
+    """Complete a settings key: any option, or a mirror that is set."""
     from rocenv.config import DEFAULTS
 
     keys = ["home.shared", *(f"defaults.{name}" for name in DEFAULTS)]
@@ -151,7 +151,7 @@ def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str
 
 
 def _platform(context: click.Context) -> str:
-    """Return the platform in the command line, else this machine's; "" = both, as in `matrix`."""
+    """Return the platform on the command line, otherwise this machine's, or "" for both, as in `matrix`."""
     named = context.params.get("platform") or ""
     return str(named) if named or context.info_name == "matrix" else _HERE
 

@@ -1,12 +1,12 @@
-"""`rocenv complete`: answer a shell's completion request.
+"""`rocenv complete`: print completion candidates for a shell.
 
 `rocenv complete WORD…` receives the words after `rocenv` up to the cursor and completes the last one, which
 may be empty. It prints a line `VALUE<TAB>HELP` for each candidate (without the tab if there is no help), or
 the single line `:files` or `:folders` if the shell should complete those. A value replaces the whole word.
-Only bash splits words at `=` and `:` and passes these characters as words, too; there a value replaces what
-follows the last of them.
+Bash is different: it also splits words at `=` and `:` and passes these characters as words. There, a value
+replaces what follows the last of them.
 
-It prints no errors and always exits with 0, since a user who presses Tab expects no message.
+It does not print errors and always exits with 0, because users who press Tab do not expect a message.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _lines(words: Sequence[str]) -> Iterator[str]:
 
 
 def _joined(words: Sequence[str]) -> list[str]:
-    """Join the words that bash has split."""
+    """Join words that bash has split."""
     joined: list[str] = []
     continues = False
     for word in words:

@@ -1,4 +1,4 @@
-"""`rocenv config`: read and edit `config.toml` without losing its comments; list, test and set mirrors."""
+"""`rocenv config`: read and edit `config.toml`, keeping its comments; list, test and set mirrors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import structs
 
 from rocenv.commands import candidates
 from rocenv.commands.options import json_option
-from rocenv.commands.output import colour, note, print_json, print_text
+from rocenv.commands.output import color, note, print_json, print_text
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.progress import sanitized, size_text
@@ -45,7 +45,7 @@ def get(key: str, as_json: bool) -> None:
     value = lookup(Context().home.config_file, parse_key(key))
     if value is None:
         raise RocenvError(
-            f"`{key}` is not set", hints=("what you can set: `rocenv help config`",), code="config-unset"
+            f"`{key}` is not set", hints=("list the settings: `rocenv help config`",), code="config-unset"
         )
     if as_json:
         print_json({"key": key, "value": value})
@@ -65,7 +65,7 @@ def set_(key: str, value: str) -> None:
 
     first, *rest = parts = parse_key(key)
     if first not in KNOWN:
-        raise WrongUsage(f"`{key}` is not a setting", hints=("what you can set: `rocenv help config`",))
+        raise WrongUsage(f"`{key}` is not a setting", hints=("list the settings: `rocenv help config`",))
     if first == "defaults" and rest and rest[0] not in DEFAULTS:
         raise WrongUsage(
             f"`{key}` is not a setting",
@@ -73,7 +73,7 @@ def set_(key: str, value: str) -> None:
         )
     if first == "mirrors" and rest and "://" not in rest[0] and not rest[0].endswith(":"):
         hint = shell_join("rocenv", "config", "set", f"mirrors.{rest[0]}:", value)
-        raise WrongUsage(f"`{rest[0]}` is not the beginning of a URL", hints=(hint,))
+        raise WrongUsage(f"`{rest[0]}` is not a URL prefix", hints=(hint,))
     path = Context().home.config_file
     assign(path, parts, parse_value(value))
     note(f"set `{key}` in {path}")
@@ -97,7 +97,7 @@ def path() -> None:
 
 
 _TRUST = (
-    "rocenv uses a mirror only if you set it{example}. It checks signatures and hashes of files from "
+    "rocenv uses a mirror only if you set it{example}. It checks the signatures and hashes of files from "
     "mirrors, too. The hashes of wheels come from an index, so use an index only from a mirror that you "
     "trust."
 )
@@ -105,7 +105,7 @@ _TRUST = (
 
 @command.command()
 @click.argument("names", metavar="[ORIGIN]...", nargs=-1, shell_complete=candidates.origins)
-@click.option("--test", is_flag=True, help="Measure their speed: read up to 1 MB from each, all at once.")
+@click.option("--test", is_flag=True, help="Measure their speed: read up to 1 MB from each, at once.")
 @click.option(
     "--use", metavar="NAME", shell_complete=candidates.mirrors, help="Set this mirror in the settings."
 )
@@ -114,7 +114,7 @@ def mirrors(names: tuple[str, ...], test: bool, use: str | None, as_json: bool) 
     """List known public mirrors, test them, or set one.
 
     ORIGIN limits the list to mirrors of one download source, such as pytorch or debian. To use your own
-    mirror, set a name shown below the origin's title: `rocenv config set mirrors.NAME https://MIRROR/`.
+    mirror, set a prefix that is shown below the origin's title: `rocenv config set mirrors.PREFIX https://MIRROR/`.
     """
     context = Context()
     if use is not None:
@@ -132,7 +132,7 @@ def mirrors(names: tuple[str, ...], test: bool, use: str | None, as_json: bool) 
     note("")
     working = {address for address, speed in speeds.items() if not speed.error}
     if speeds:
-        none = f"none of the {len(speeds)} addresses works: check your network, VPN and proxy"
+        none = f"none of the {len(speeds)} addresses work: check your network, VPN and proxy"
         note(f"{len(working)} of {len(speeds)} addresses work" if working else none)
     listed = [row for origin in origins for row in _fastest_first(mirrors_of(origin, context.matrix), speeds)]
     usable = next((row.name for row in listed if not speeds or row.address in working), "")
@@ -155,7 +155,7 @@ def _use(name: str, context: Context, *, as_json: bool) -> None:
     mirror = next((row for row in matrix.mirror if row.name == name), None)
     if mirror is None:
         raise RocenvError(
-            f"no mirror is named `{name}`",
+            f"there is no mirror `{name}`",
             hints=("list the mirrors: `rocenv config mirrors`",),
             code="mirror-unknown",
         )
@@ -175,7 +175,7 @@ def _use(name: str, context: Context, *, as_json: bool) -> None:
 
 
 def _speeds(origins: Sequence[Origin], context: Context) -> dict[str, Speed]:
-    """Measure the origins and their mirrors: URL -> speed."""
+    """Measure the origins and their mirrors, and return the speed of each URL."""
     from rocenv.net.speed import measure
 
     tested = {
@@ -184,7 +184,7 @@ def _speeds(origins: Sequence[Origin], context: Context) -> dict[str, Speed]:
         if origin.sample
         for address in (*_own(origin), *(row.address for row in mirrors_of(origin, context.matrix)))
     }
-    note(f"Testing {len(tested)} addresses, for a few seconds…")
+    note(f"Testing {len(tested)} addresses; this takes a few seconds…")
     return dict(zip(tested, measure(list(tested.values()), context.network), strict=True))
 
 
@@ -198,7 +198,7 @@ def _fastest_first(rows: Sequence[Mirror], speeds: Mapping[str, Speed]) -> list[
 
 
 def _lines(origin: Origin, context: Context, speeds: Mapping[str, Speed]) -> Iterator[str]:
-    yield colour(f"{origin.name}: {origin.title}", "cyan")
+    yield color(f"{origin.name}: {origin.title}", "cyan")
     yield from (f"  {prefix}" for prefix in origin.prefixes)
     if origin.note:
         yield f"  ({origin.note})"
@@ -226,7 +226,7 @@ def _set_addresses(origin: Origin, context: Context) -> set[str]:
 
 def _speed_text(speed: Speed) -> str:
     if speed.error:
-        return colour(sanitized(speed.error), "yellow")
+        return color(sanitized(speed.error), "yellow")
     redirected = f", redirects to {sanitized(speed.redirected_to)}" if speed.redirected_to else ""
     return f"{size_text(speed.bytes_per_s)}/s, first byte after {speed.first_byte_s:.2f} s{redirected}"
 
@@ -251,7 +251,7 @@ def _origin_json(origin: Origin, context: Context, speeds: Mapping[str, Speed]) 
 
 
 def _speed_json(speed: Speed | None) -> dict[str, Any] | None:
-    """Return a result of `--test`; None = not tested."""
+    """Convert a result of `--test`, or None if it was not tested, to JSON."""
     if speed is None:
         return None
     if speed.error:

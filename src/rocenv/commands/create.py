@@ -1,4 +1,4 @@
-"""`rocenv create`: resolve, plan, download, install, verify."""
+"""`rocenv create`: resolve, plan, download, install, and verify."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from rocenv.request import CompleteRequest
     from rocenv.sources.lock_review import Review
 
-_ACCEPT = "to take it: add `--accept-fallback`"
-_MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
+_ACCEPT = "to install it: add `--accept-fallback`"
+_MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows them all
 
 
 @click.command()
@@ -50,12 +50,12 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
     "lock_file",
     metavar="LOCK|BUNDLE",
     type=click.Path(path_type=Path),
-    help="Install exactly the set in a lock or a bundle.",
+    help="Install exactly the set in a lock or bundle.",
 )
 @click.option(
     "--trust-lock",
     is_flag=True,
-    help="Install a lock even if it uses unknown servers or settings.",
+    help="Install a lock even if it contains unknown servers or settings.",
 )
 @offline_option
 @click.option("--no-verify", is_flag=True, help="Do not verify the new env.")
@@ -63,7 +63,7 @@ _MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows all
 @click.option(
     "--accept-fallback",
     is_flag=True,
-    help="Also install a worse set if the best one cannot be downloaded.",
+    help="Accept a worse set if the best one cannot be downloaded.",
 )
 @yes_option
 @json_option
@@ -79,10 +79,10 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Create the env NAME with a set of matching releases, and verify as much as this machine can.
+    """Create the env NAME with a set of matching releases, and verify as much as possible on this machine.
 
     Without --rocm, rocenv chooses the best set for the GPU. Without NAME, the env is named after --app, or
-    `default`. With no arguments, in a terminal, rocenv offers the choices that make sense on this machine.
+    `default`. Without arguments on a terminal, rocenv offers the sets that make sense on this machine.
     """
     from rocenv.commands.activate import activation_line, example_line
     from rocenv.request import CompleteRequest, complete_request
@@ -161,16 +161,17 @@ def _require_compatible(
     request: Request, lock_file: Path | None, *, trust_lock: bool, accept_fallback: bool
 ) -> None:
     if lock_file and (accept_fallback or request != Request(platform="", target=request.target)):
-        raise click.UsageError("--from specifies the whole set; drop the options that change it")
+        raise click.UsageError("--from specifies the whole set; omit the options that change it")
     if trust_lock and not lock_file:
         raise click.UsageError("--trust-lock needs --from")
 
 
 @contextlib.contextmanager
 def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
-    """Let an error suggest sets with the command `create` instead of `rocenv resolve`.
+    """Replace `rocenv resolve` in an error's suggestions with the command `create`.
 
-    Sets for another system can only be planned here. Without `has_target`, this machine has the target.
+    Commands for other systems stay, because their sets can only be planned here. Without `has_target`, omit
+    the target, because it is this machine's.
     """
     try:
         yield
@@ -188,7 +189,7 @@ def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
 def _plan(
     complete: CompleteRequest, context: Context, *, fallback: bool, may_ask: bool
 ) -> tuple[Lock, OnlyFallback | None]:
-    """Plan a request; if only a fallback is available, also return why, so that the user can decide."""
+    """Plan a request. If only a fallback is available, also return the reason for the user to decide."""
     try:
         return plan_for(complete, context, fallback=fallback), None
     except OnlyFallback as error:
@@ -203,12 +204,12 @@ def _plan_again(
 ) -> Lock:
     """Plan from current package lists, because the mirror no longer has a file.
 
-    A set is a fallback if its series differ from those that the user agreed to.
+    A set is a fallback if its release series are not those that the user accepted.
     """
     fresh, worse = _plan(complete, context.refreshing(), fallback=fallback, may_ask=may_ask)
     if worse is None and not fallback and _releases(fresh, series) != _releases(lock, series):
         gone, found = (" with ".join(_releases(each, str)) for each in (lock, fresh))
-        worse = OnlyFallback(f"{gone} no longer exists in full; only {found} can be installed", lock=fresh)
+        worse = OnlyFallback(f"{gone} is no longer complete; only {found} can be installed", lock=fresh)
         if not may_ask:
             worse.hints = (_ACCEPT,)
             raise worse
@@ -218,13 +219,13 @@ def _plan_again(
 
 
 def _releases(lock: Lock, spelled: Callable[[str], str]) -> list[str]:
-    """List the versions that users choose a set by."""
+    """List the versions by which users choose a set."""
     titles = {"rocm": "ROCm", "torch": "torch", "zluda": "ZLUDA"}
     return [f"{titles[part.kind]} {spelled(part.version)}" for part in lock.components if part.kind in titles]
 
 
 def _check_place(prefix: Prefix, context: Context, *, changes: bool) -> None:
-    """Reject a location where no env can work, and warn about one that OneDrive uploads."""
+    """Reject a location where envs cannot work, and warn about one that OneDrive uploads."""
     from rocenv.install.build import require_free, require_place
 
     if not changes:
@@ -237,7 +238,7 @@ def _check_place(prefix: Prefix, context: Context, *, changes: bool) -> None:
 
 
 def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
-    """Ask whether to install a set; the default is yes only if the set serves the GPU fully."""
+    """Ask whether to install a set. The default is yes only if the set fully supports the GPU."""
     if worse is None:
         require_yes("Continue?", default=not lock.warnings)
         return
@@ -246,9 +247,9 @@ def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
 
 
 def _read_set(path: Path, name: str, target: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
-    """Read an env's lock from a lock file or a bundle, which then provides the files; see `_adapted`.
+    """Read an env's lock from a lock file, or from a bundle that then provides the files; see `_adapted`.
 
-    `target` selects some of the set's targets, as `--target` does; "" selects all.
+    `target` selects some of the set's targets, as `--target` does, or all if it is "".
     """
     from rocenv.install.bundle import proven_files
 
@@ -270,10 +271,10 @@ def _part_for(target: str, lock: Lock, context: Context) -> Lock:
 
 
 def _bundle_in(path: Path) -> Bundle | None:
-    """Open a bundle; None if the file is not a bundle or cannot be read."""
+    """Open a bundle, or return None if the file is not a bundle or cannot be read."""
     from rocenv.install.bundle import is_bundle, open_bundle
 
-    with contextlib.suppress(OSError):  # reported when it is read as a lock
+    with contextlib.suppress(OSError):  # reported when the file is read as a lock
         if is_bundle(path):
             return open_bundle(path)
     return None
@@ -291,7 +292,7 @@ def _take_extras(bundle: Bundle | None, lock: Lock, context: Context) -> None:
 
 
 def _adapted(lock: Lock, context: Context) -> tuple[Lock, Review]:
-    """Adapt a lock to this machine, and review the parts that do not come from rocenv's data."""
+    """Adapt a lock to this machine, and review the parts that are not from rocenv's data."""
     from rocenv.core.lock import for_this_machine
     from rocenv.data.environment import changes_on_wsl, machine_variables
     from rocenv.host import detect
@@ -309,7 +310,7 @@ def _adapted(lock: Lock, context: Context) -> tuple[Lock, Review]:
 
 
 def _warn_if_known_broken(lock: Lock, name: str, context: Context) -> None:
-    """Warn about a set that resolution would never choose, but a lock may contain."""
+    """Warn about a set that is known to fail: resolution never chooses one, but a lock may contain one."""
     from rocenv.resolve.suggest import suggest_env
     from rocenv.resolve.verdicts import known_broken
 
@@ -320,7 +321,7 @@ def _warn_if_known_broken(lock: Lock, name: str, context: Context) -> None:
 
 
 def require_installable(lock: Lock) -> None:
-    """Raise RocenvError for a set for another system or a newer glibc, or with an unknown file."""
+    """Raise RocenvError if a set is for another system or a newer glibc, or contains an unknown file."""
     from rocenv.resolve.request import resolve_command
     from rocenv.sources import c_library
 
@@ -329,14 +330,14 @@ def require_installable(lock: Lock) -> None:
     if lock.platform != here:
         system = lock.platform.capitalize()
         raise RocenvError(
-            f"rocenv can plan a set for {system} on this machine, but can install it only on {system}",
+            f"rocenv can plan a set for {system} on this machine, but it can install it only on {system}",
             hints=(plan,),
             code="not-installable",
         )
     for part in lock.components:
         if part.glibc and not part.loader and c_library.is_needed(part.glibc):
             raise c_library.too_old(part.name, part.glibc)
-        # PyTorch may include ROCm's libraries.
+        # PyTorch may bundle ROCm's libraries.
         if not part.artifacts and not (part.kind == "rocm" and part.into == VENV):
             raise RocenvError(
                 f"rocenv does not know which file is {part.name} {part.version} from {part.channel}",
@@ -346,19 +347,19 @@ def require_installable(lock: Lock) -> None:
 
 
 def _confirm_trust(name: str, lock_file: Path, review: Review, *, yes: bool) -> None:
-    """Ask whether to install a lock with unknown servers or settings; abort if the answer is no.
+    """Ask whether to install a lock with unknown servers or settings; raise Declined if the user says no.
 
     Raises:
-        RocenvError: Nobody can answer; `--yes` does not answer this question.
+        RocenvError: There is no terminal; `--yes` does not apply to this question.
     """
     from rocenv.resolve.request import rebuild_command
 
     lines = review.lines[:_MAX_LINES]
     more = f"; and {len(review.lines) - len(lines)} more" if len(review.lines) > len(lines) else ""
     if not yes and can_ask():
-        # Again, because the plan above may be long on purpose.
+        # Repeat this, because an attacker may have made the plan above long.
         note(f"`{lock_file.name}` {'; it '.join(lines)}{more}.")
-        require_yes("Do you trust its author?")
+        require_yes("Do you trust the lock's author?")
         return
     command = rebuild_command(name, str(lock_file))
     raise RocenvError(
@@ -369,7 +370,7 @@ def _confirm_trust(name: str, lock_file: Path, review: Review, *, yes: bool) -> 
 
 
 def verify_env(prefix: Prefix, context: Context) -> Verification:
-    """Verify an env, and report each rung and the result on stderr."""
+    """Verify an env, and print each rung and the result to stderr."""
     from rocenv.verify import verify
 
     note("")

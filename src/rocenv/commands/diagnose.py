@@ -1,4 +1,4 @@
-"""`rocenv diagnose`: known causes in a log."""
+"""`rocenv diagnose`: find known causes in a log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rocenv.commands.findings_text import (
     texts_for,
 )
 from rocenv.commands.options import json_option
-from rocenv.commands.output import colour, note, print_json
+from rocenv.commands.output import color, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 
@@ -47,7 +47,7 @@ _LONG_BYTES = 32 << 20  # logs of at least this size show progress
 def command(log: str, lang: str | None, as_json: bool) -> int:
     """Find known causes in a log: a file, gzip-compressed or not, a folder of logs, or - for standard input.
 
-    The exit code is 0 if a cause was found, else 1.
+    The exit code is 0 if a cause was found, otherwise 1.
     """
     from rocenv.diagnose.report import known_combinations, report
 
@@ -105,7 +105,7 @@ def _diagnose_path(path: Path, context: Context, left_out: list[LeftOut]) -> Dia
 
 
 def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
-    """Collect the facts that this machine adds, if there are findings."""
+    """Collect facts about this machine, if there are findings."""
     if not diagnosis.findings:
         return {}
     from rocenv.core.errors import RocenvError
@@ -120,7 +120,7 @@ def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
         host = detect(context.matrix)
         here = host.gpu.target.partition(":")[0] if host.gpu else ""
         return {**facts_of(host, diagnosis.facts), **free, "here": (here,)}
-    except RocenvError:  # an invalid ROCENV_TARGET does not matter here
+    except RocenvError:  # an invalid ROCENV_TARGET is irrelevant here
         return free
 
 
@@ -154,7 +154,7 @@ def _lines(
     number: int, finding: Finding, shown: Report, machine: Facts, codes: Iterable[str], texts: Texts
 ) -> Iterator[str]:
     sure = "sure" if finding.confidence >= _UNSURE else "unsure"
-    yield from heading(f"{number}. {colour(shown.title, 'yellow')}  [{finding.code}]")
+    yield from heading(f"{number}. {color(shown.title, 'yellow')}  [{finding.code}]")
     yield f"   {texts(sure, percent=str(round(finding.confidence * 100)))}"
     for each in finding.evidence:
         where = f"{sanitized(each.file)}:{each.line}" if each.file else str(each.line)

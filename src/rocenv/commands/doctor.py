@@ -1,4 +1,4 @@
-"""`rocenv doctor`: checks for this machine and an env, fixes, and support bundles."""
+"""`rocenv doctor`: check this machine and envs, fix problems, and write support bundles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rocenv.commands.findings_text import (
     texts_for,
 )
 from rocenv.commands.options import FILE, json_option
-from rocenv.commands.output import can_ask, colour, columns, confirm, fields, note, print_json, print_text
+from rocenv.commands.output import can_ask, color, columns, confirm, fields, note, print_json, print_text
 from rocenv.context import Context
 from rocenv.core.errors import Declined
 from rocenv.core.progress import sanitized, size_text
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rocenv.data.remedies import Texts
     from rocenv.findings import Finding
 
-_COLOURS = {"error": "red", "warning": "yellow", "info": "blue"}
+_COLORS = {"error": "red", "warning": "yellow", "info": "blue"}
 
 
 @click.command()
@@ -48,20 +48,20 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "blue"}
     help="Run only this check. Repeatable.",
 )
 @click.option("--list", "as_list", is_flag=True, help="List the checks for this machine.")
-@click.option("--fix", is_flag=True, help="Fix what can be fixed safely. Asks before each fix.")
+@click.option("--fix", is_flag=True, help="Apply safe fixes. Asks before each fix.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before each fix.")
 @click.option(
     "--collect",
     metavar="FILE",
     type=FILE,
-    help="Write a support bundle, without names and serial numbers.",
+    help="Write a support bundle that contains no names or serial numbers.",
 )
 @click.option(
     "--from",
     "bundle",
     metavar="FILE",
     type=FILE,
-    help="Check the machine of a support bundle instead of this one.",
+    help="Check the machine in a support bundle instead of this one.",
 )
 @LANGUAGE_OPTION
 @json_option
@@ -76,9 +76,9 @@ def command(
     lang: str | None,
     as_json: bool,
 ) -> int:
-    """Check this machine for known problems, and the env NAME, or else all envs briefly.
+    """Check this machine and the env NAME for known problems; without NAME, check all envs briefly.
 
-    The exit code is 1 if a check finds an error, else 0.
+    The exit code is 1 if a check finds an error, otherwise 0.
     """
     context = Context()
     texts = texts_for(context, lang)
@@ -109,7 +109,7 @@ def command(
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
-    """A finding as `doctor --json` prints it."""
+    """Convert a finding to JSON, as `doctor --json` prints it."""
     return {
         **fields(finding, "check", "code", "severity", "title", "detail", "evidence", "links"),
         "remedy": {"text": " ".join(finding.instructions), "commands": finding.commands},
@@ -118,7 +118,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 
 
 def _require_one(options: Sequence[str], name: str | None, texts: Texts) -> None:
-    """Raise UsageError if two options were given that exclude each other."""
+    """Raise UsageError if options were given that exclude each other."""
     if name is not None:
         options = [*(each for each in options if each in ("--collect", "--from")), "NAME"]
     if len(options) > 1:
@@ -147,7 +147,7 @@ def _run(
 def _run_again(
     context: Context, name: str | None, names: tuple[str, ...], texts: Texts
 ) -> tuple[list[Finding], int]:
-    """Run the checks after fixes, which may have removed the env in question."""
+    """Run the checks after fixes, which may have removed the env."""
     if name and prefix_of(context.home, name).state == "absent":
         return [], 0
     return _run(context, _examine(context, name), names, texts)
@@ -170,7 +170,7 @@ def _with_bundle(
 
 
 def _about_bundle(file: Path, bundle: Bundle, texts: Texts) -> Iterator[str]:
-    """Tell the user what is in a bundle, how to read it, and what the recipient does with it."""
+    """Describe what is in a bundle, how to read it, and what the recipient does with it."""
     name = shell_join(str(file))
     yield texts("collected", file=str(file), size=size_text(file.stat().st_size))
     if bundle.variables:
@@ -207,7 +207,7 @@ def _print_checks(context: Context, name: str | None, texts: Texts, *, as_json: 
 
 
 def _print(findings: Sequence[Finding], count: int, texts: Texts, name: str | None) -> None:
-    """Print findings; those about an env that the user did not specify take one line per env."""
+    """Print findings, with a single line for each env that the user did not specify."""
     from rocenv.checks.table import CHECKS
 
     brief = {check.name for check in CHECKS if check.each_env and name is None}
@@ -223,7 +223,7 @@ def _print(findings: Sequence[Finding], count: int, texts: Texts, name: str | No
     if not findings:
         click.echo(texts("no_findings", count=str(count)))
         return
-    counts = {each: sum(finding.severity == each for finding in shown) for each in _COLOURS}
+    counts = {each: sum(finding.severity == each for finding in shown) for each in _COLORS}
     found = texts.mark(",").join(_count(each, number, texts) for each, number in counts.items() if number)
     print_text(texts("count", count=str(count), found=found))
 
@@ -234,7 +234,7 @@ def _count(severity: str, number: int, texts: Texts) -> str:
 
 
 def _env_lines(number: int, findings: Sequence[Finding], texts: Texts) -> Iterator[str]:
-    """Report an env's worst fault in one line, with its first command."""
+    """Render an env's worst problem in one line, with the first command for it."""
     worst = findings[0]
     check = shell_join("rocenv", "doctor", worst.env)
     text = texts("of_env", title=worst.title, command=next(iter(worst.commands), check))
@@ -244,7 +244,7 @@ def _env_lines(number: int, findings: Sequence[Finding], texts: Texts) -> Iterat
 
 
 def _heading(number: int, finding: Finding, text: str, texts: Texts) -> Iterator[str]:
-    severity = colour(texts(finding.severity), _COLOURS[finding.severity])
+    severity = color(texts(finding.severity), _COLORS[finding.severity])
     yield from heading(f"{number}. {severity}{texts.mark(':')}{text}  [{finding.code}]")
 
 

@@ -25,7 +25,7 @@ _SHOWN = 10
 
 
 def summary(prefix: Prefix) -> dict[str, Any]:
-    """Describe an env as `list --json` does; an env that is not `complete` has fewer keys."""
+    """Convert an env to JSON, as `list --json` prints it; an env that is not `complete` has fewer keys."""
     answer: dict[str, Any] = {"name": prefix.name, "state": prefix.state, "prefix": str(prefix.path)}
     if prefix.state != "complete":
         return answer
@@ -144,7 +144,7 @@ def _origin(part: Component) -> str:
 
 
 def _app_title(key: str, context: Context) -> str:
-    """Return an app's title; a lock may contain an app that is not in the data."""
+    """Return an app's title, or its key if the data does not contain the app."""
     title = next((row.title for row in context.matrix.launcher if row.key == key), "")
     return f"{title} ({key})" if title and title != key else key
 
@@ -153,7 +153,7 @@ def _app_title(key: str, context: Context) -> str:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.env_names)
 @yes_option
 def remove(names: tuple[str, ...], yes: bool) -> None:
-    """Remove envs and everything in their folders. Files shared with other envs are kept."""
+    """Remove envs and everything in their folders. Files that other envs share are kept."""
     from rocenv.install import change
 
     context = Context()
@@ -179,7 +179,7 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
         if linked_folder is not None:
             note(f"removed the link `{prefix.path}`; `{linked_folder}` still exists")
         else:
-            note(f"removed env `{prefix.name}`; `rocenv gc` frees what no other env needs")
+            note(f"removed env `{prefix.name}`; `rocenv gc` frees the packages that no other env needs")
 
 
 @click.command()
@@ -197,7 +197,7 @@ def rename(old: str, new: str) -> None:
 @click.argument("old", shell_complete=candidates.env_names)
 @click.argument("new")
 def clone(old: str, new: str) -> None:
-    """Create the env NEW with the same set as OLD, without packages that you added to OLD yourself."""
+    """Create the env NEW with the same set as OLD, but without packages that you added to OLD."""
     from rocenv.install.build import build
     from rocenv.install.change import move_shims
 
@@ -211,8 +211,8 @@ def clone(old: str, new: str) -> None:
 
 @click.command()
 @env_argument
-@click.option("-o", "output", metavar="FILE", type=click.Path(path_type=Path), help="Write it to FILE.")
-@click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON; the lock always is.")
+@click.option("-o", "output", metavar="FILE", type=click.Path(path_type=Path), help="Write the lock to FILE.")
+@click.option("--json", is_flag=True, expose_value=False, help="Print errors, too, as JSON.")
 def lock(name: str, output: Path | None) -> None:
     """Print the lock of the env NAME: every file with its URL, sha256 and size."""
     from rocenv.core.lock import lock_text
@@ -237,7 +237,7 @@ def lock(name: str, output: Path | None) -> None:
 @env_argument
 @json_option
 def repair(name: str, as_json: bool) -> None:
-    """Restore every file of the env NAME that is missing or changed. Added files are kept."""
+    """Restore all missing or changed files of the env NAME. Added files are kept."""
     from rocenv.install import change
 
     restored = change.repair(name, Context())
@@ -248,7 +248,7 @@ def repair(name: str, as_json: bool) -> None:
     for path, what in list(restored.items())[:_SHOWN]:
         note(f"restored {path} (was {what})")
     if len(restored) > _SHOWN:
-        note(f"restored {len(restored) - _SHOWN} more files; `--json` lists all")
+        note(f"restored {len(restored) - _SHOWN} more files; use `--json` to list them all")
     note(f"env `{name}` matches its record" + ("" if restored else "; no file had to be restored"))
 
 
@@ -264,7 +264,7 @@ def repair(name: str, as_json: bool) -> None:
 def shim(name: str, in_torch: bool, undo: bool, as_json: bool) -> None:
     """Show which files of the env NAME replace CUDA libraries, or move them.
 
-    They are next to ZLUDA's files, and the env's Python loads them before PyTorch, unless you use --in-torch.
+    By default, they are next to ZLUDA's files, and the env's Python loads them before PyTorch.
     """
     from rocenv.install.change import move_shims
     from rocenv.preload import shims_of
@@ -290,7 +290,7 @@ def shim(name: str, in_torch: bool, undo: bool, as_json: bool) -> None:
     elif shims:
         click.echo(columns([(s.path, f"is {s.source}", _backup(s.original)) for s in shims]))
     else:
-        note(f"env `{name}` has no shims: only ZLUDA envs have them")
+        note(f"env `{name}` has no shims; only ZLUDA envs have them")
 
 
 def _backup(original: str) -> str:

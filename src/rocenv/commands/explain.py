@@ -11,7 +11,7 @@ import click
 from rocenv.commands import candidates
 from rocenv.commands.findings_text import LANGUAGE_OPTION, output_language
 from rocenv.commands.options import json_option
-from rocenv.commands.output import colour, fields, print_json, terminal_width
+from rocenv.commands.output import color, fields, print_json, terminal_width
 from rocenv.context import Context
 from rocenv.host import detect
 from rocenv.system.quoting import shell_join
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.explain.page import Explanation, Line, Step
 
-_WIDTH = 100  # if stdout is not a terminal
+_WIDTH = 100  # in columns, if stdout is not a terminal
 
 
 _FULL = "Show everything, with sources, instead of one screen."
@@ -49,8 +49,7 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
     torch-2.9, or 6.1 alone), library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), an app
     (llama.cpp, ollama, comfyui), another topic (wsl, zluda, torch, pack), an incident (sdnext-3414), an exit
     code (0xC0000005 or 3221225477), or a cause that `rocenv diagnose` or `rocenv doctor` reports (vram-oom).
-    Causes are explained in English or Chinese.
-    Commands omit options that match this machine.
+    Explanations of causes are in English or Chinese. Commands omit options that match this machine.
     """
     from rocenv.explain import explain
     from rocenv.explain.page import SCREEN, rendered, shortened
@@ -67,13 +66,13 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
         chosen = ("--lang", lang) if lang else ()
         again = shell_join("rocenv", "explain", explanation.thing, *chosen, "--full")
         lines = shortened(explanation, width=width, command=again, language=language)
-    click.echo("\n".join((colour(lines[0], "green"), *lines[1:])))
+    click.echo("\n".join((color(lines[0], "green"), *lines[1:])))
 
 
 def _for_this_machine(explanation: Explanation, context: Context) -> Explanation:
-    """Adapt commands: use a name that is not taken, and omit options that match this platform and GPU.
+    """Adapt commands: use an unused env name, and omit options that match this platform and GPU.
 
-    Sets for another platform cannot be installed here, so their commands only plan them.
+    Commands for other platforms only plan the set, because it cannot be installed here.
     """
     name = context.home.unused_name("demo")
 
@@ -104,7 +103,7 @@ def _for_this_machine(explanation: Explanation, context: Context) -> Explanation
 
 
 def _for_this_gpu(steps: list[Step], platform: str, target: str, matrix: Matrix) -> list[Step]:
-    """Omit Vulkan builds for another platform, and ROCm if there is a Vulkan build but AMD lacks the GPU."""
+    """Omit Vulkan builds for other platforms; keep only Vulkan builds if AMD does not support the GPU."""
     from rocenv.explain.target import is_official
 
     vulkan = [step for step in steps if step.vulkan_on == platform]
@@ -114,19 +113,19 @@ def _for_this_gpu(steps: list[Step], platform: str, target: str, matrix: Matrix)
 
 
 def _shorter(command: str, here: str, target: str) -> str:
-    if here not in command:  # another platform's set can only be planned here
+    if here not in command:  # sets for other platforms can only be planned here
         return re.sub(r"^rocenv create \S+(?= .*--platform )", "rocenv resolve", command)
     command = command.replace(here, "")
     return re.sub(rf" --target {target}(?![^ ])", "", command) if target else command
 
 
 def text_width(least: int, most: int) -> int:
-    """Return the terminal's width within bounds, or 100 columns in a pipe."""
+    """Return the terminal's width, limited to `least` and `most`, or 100 columns in a pipe."""
     return max(least, min(most, terminal_width() or _WIDTH))
 
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:
-    """Build the document of `explain --json`."""
+    """The document that `explain --json` prints."""
     return {
         "thing": explanation.thing,
         "kind": explanation.kind,

@@ -1,4 +1,4 @@
-"""`rocenv export`: an env as a module, a container or an image for other machines."""
+"""`rocenv export`: export an env as a module, a container or an image for other machines."""
 
 from __future__ import annotations
 
@@ -30,41 +30,41 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.prefix import Prefix
 
-_LEVEL = "6"  # zstd level: 9 produces no smaller file, and 15 takes 30 times as long
+_LEVEL = "6"  # for zstd: 9 does not produce a smaller file, and 15 takes 30 times as long
 _SQUASHFS = ("-all-root", "-no-progress", "-noappend", "-comp", "zstd", "-Xcompression-level", _LEVEL)
-# Names of distributions' images that differ from their ID in os-release.
+# Container images whose names differ from the distribution's ID in os-release.
 _IMAGES = {"arch": "archlinux", "opensuse-leap": "opensuse/leap", "rocky": "rockylinux"}
 
 
 @click.command()
 @env_argument
-@click.option("--to", "kind", type=click.Choice(list(EXPORTERS)), required=True, help="What to make.")
+@click.option("--to", "kind", type=click.Choice(list(EXPORTERS)), required=True, help="The kind of export.")
 @click.option(
     "--at",
     metavar="PATH",
     type=click.Path(),
     required=True,
-    help="The env's folder on the machines that use it.",
+    help="The env's folder on the machines that will use it.",
 )
 @click.option(
     "-o",
     "output",
     metavar="FILE",
     type=FILE,
-    help="Write it to FILE. With `.sif`, build the Apptainer image.",
+    help="Write it to FILE. If the name ends in `.sif`, build the Apptainer image.",
 )
 @json_option
 def command(name: str, kind: str, at: str, output: Path | None, as_json: bool) -> None:
     """Export the env NAME as a module for Lmod, an Apptainer definition or image, or a SquashFS image.
 
-    The env must have been made for PATH. The module and the definition are printed; the SquashFS image is
-    written to FILE (default: NAME.sqsh), and the commands that mount it are printed.
+    The env must have been created for PATH. Modules and definitions are printed. A SquashFS image is written
+    to FILE (default: NAME.sqsh), and the commands to mount it are printed.
     """
     prefix = prefix_of(Context().home, name)
     record = prefix.record()
     at = _path_made_for(prefix, record, at)
     if record.lock.platform != "linux":
-        raise RocenvError(f"env `{name}` is for {record.lock.platform}; clusters run Linux")
+        raise RocenvError(f"env `{name}` is for {record.lock.platform}, but exports are only for Linux")
     if kind == "squashfs":
         output = output or Path(f"{name}.sqsh")
     surroundings = Surroundings(
@@ -84,7 +84,7 @@ def command(name: str, kind: str, at: str, output: Path | None, as_json: bool) -
         click.echo(os.fsencode(text), nl=False)
     if kind != "apptainer":
         for folder in surroundings.folders:
-            note(f"the env's Python is in `{folder}`, which must be at the same path there")
+            note(f"the env's Python is in `{folder}`, which must have the same path there")
     if output:
         note(f"wrote `{output}`")
 
@@ -100,10 +100,10 @@ def _write_as(kind: str, output: Path, text: str, prefix: Prefix) -> None:
 
 
 def _path_made_for(prefix: Prefix, record: Record, at: str) -> str:
-    """Return the path that the env was made for; links may lead to it.
+    """Return the path for which the env was created, which `at` may link to.
 
     Raises:
-        PrefixError: The env was made for another path; the hints create one there.
+        PrefixError: The env was created for another path; the hints create one for `at`.
     """
     path = Path(at)
     if not path.is_absolute():
@@ -113,22 +113,22 @@ def _path_made_for(prefix: Prefix, record: Record, at: str) -> str:
         return made_for
     if path.parent.name != "envs" or path.parent.parent == path.parent:
         raise click.UsageError(
-            f"an env's folder is ROCENV_HOME/envs/NAME: `--at {path / 'envs' / prefix.name}`"
+            f"env folders have the form ROCENV_HOME/envs/NAME: `--at {path / 'envs' / prefix.name}`"
         )
     lock = f"{prefix.name}.lock"
     create = rebuild_command(path.name, lock)
     raise PrefixError(
-        f"env `{prefix.name}` was made for `{made_for}`, so it does not work at `{at}`",
+        f"env `{prefix.name}` was created for `{made_for}`, so it does not work at `{at}`",
         hints=(
             shell_join("rocenv", "lock", prefix.name, "-o", lock),
-            f"then make it there: `{shell_join('env', f'ROCENV_HOME={path.parent.parent}')} {create}`",
+            f"then create it there: `{shell_join('env', f'ROCENV_HOME={path.parent.parent}')} {create}`",
         ),
         code="export-elsewhere",
     )
 
 
 def _base_image() -> str:
-    """Return the name of a container image for this machine's distribution."""
+    """Return a container image for this machine's distribution."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:
@@ -138,7 +138,7 @@ def _base_image() -> str:
 
 
 def _folders_outside(prefix: Prefix, record: Record) -> tuple[str, ...]:
-    """List rocenv's own interpreter, if the env's venv uses it: it is in the home, not in the env."""
+    """List the folder of rocenv's own Python if the env's venv uses it, because it is not in the env."""
     python, pythons = prefix.path / record.lock.python, Context().home.pythons
     if not os.path.lexists(python):
         return ()
@@ -150,7 +150,7 @@ def _folders_outside(prefix: Prefix, record: Record) -> tuple[str, ...]:
 
 
 def _make_squashfs(prefix: Prefix, image: Path) -> None:
-    """Write an image without the env's caches and logs; all files belong to root."""
+    """Write an image without the env's caches and logs, and with root as the owner of all files."""
     with tempfile.TemporaryDirectory(dir=image.parent, prefix=".rocenv-") as folder:
         made = Path(folder) / "image"
         _run(
@@ -190,6 +190,6 @@ def _write(file: Path, text: str) -> None:
 def _require_folder(folder: Path) -> None:
     if not folder.is_dir():
         create = f"create it: `{shell_join('mkdir', '-p', str(folder))}`"
-        raise RocenvError(f"there is no folder `{folder}`", hints=(create,))
+        raise RocenvError(f"folder `{folder}` does not exist", hints=(create,))
     if not os.access(folder, os.W_OK):
-        raise RocenvError(f"cannot write to the folder `{folder}`")
+        raise RocenvError(f"folder `{folder}` is not writable")

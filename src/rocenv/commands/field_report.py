@@ -1,4 +1,4 @@
-"""The field report of `verify --report`: the machine, the set and its results, without personal names."""
+"""The field report of `verify --report`: the machine, the set and the results, without personal names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PRETTY_NAME = re.compile(r'^PRETTY_NAME="?([^"\n]*)', re.MULTILINE)
 
 
 def require_place(file: Path) -> None:
-    """Raise WrongUsage unless a report about this machine can be written to `file`."""
+    """Raise WrongUsage unless a report on this machine can be written to `file`."""
     if examined_elsewhere() or "ROCENV_TARGET" in os.environ:
         raise WrongUsage(
             "`--report` describes this machine, but ROCENV_SYSROOT or ROCENV_TARGET replaces it",
@@ -51,7 +51,7 @@ def write_report(file: Path, prefix: Prefix, verification: Verification, host: H
     """Write a field report as JSON.
 
     Raises:
-        RocenvError: The file exists or cannot be written, or the env lost its record.
+        RocenvError: The file exists or cannot be written, or the env's record is missing.
     """
     document = field_report(prefix, verification, host)
     content = mask_logins(json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
@@ -63,7 +63,7 @@ def write_report(file: Path, prefix: Prefix, verification: Verification, host: H
 
 
 def field_report(prefix: Prefix, verification: Verification, host: Host) -> dict[str, Any]:
-    """A field report: only the fields that are listed here, with their text redacted."""
+    """Return a field report: only the fields listed here, with redacted text."""
     lock = prefix.record().lock
     plain = verification_to_plain(verification)
     redact = _redactor(prefix).text

@@ -1,4 +1,4 @@
-"""Layout of findings in English and Chinese, for `diagnose`, `doctor` and `launch`."""
+"""The layout of findings in English and Chinese, for `diagnose`, `doctor` and `launch`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ LANGUAGE_OPTION: Callable[..., Any] = click.option(
 
 
 def output_language(option: str | None) -> Language:
-    """Choose the language, and make the standard streams able to encode it.
+    """Determine the language, and make sure that the standard streams can encode it.
 
-    On Windows, a pipe can by default encode only the characters of the system's language.
+    By default, a pipe on Windows can encode only the characters of the system language.
     """
     language = chosen(option)
     for stream in (sys.stdout, sys.stderr):
@@ -46,7 +46,7 @@ def output_language(option: str | None) -> Language:
 
 
 def texts_for(context: Context, lang: str | None = None) -> Texts:
-    """The labels and messages in the language of `--lang`, else of the user's locale."""
+    """The labels and messages in the language of `--lang`, otherwise of the user's locale."""
     return Texts(context.matrix, "findings", output_language(lang))
 
 
@@ -56,7 +56,7 @@ def sentences(steps: Iterable[Step], language: Language) -> str:
 
 
 def step_lines(steps: Iterable[Step], texts: Texts) -> Iterator[str]:
-    """Yield the lines of steps; commands are never wrapped, so that they can be pasted."""
+    """Yield the lines of steps. Commands are never wrapped, so that users can copy them."""
     for place, step in enumerate(steps):
         yield from paragraphs(texts("do") if not place else "", (step.text,))
         yield from (f"            {command}" for command in step.commands)

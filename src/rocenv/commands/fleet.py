@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from rocenv.verify import Level
 
 _HEADER = ("RESULT", "NODES", "TARGET", "GPUS", "DRIVER", "GFLOP/S", "NAMES")
-_TIMEOUT_S = 300  # the first use of a GPU may compile for a long time
-_NOT_ASKED = ("busy", "drained", "down", "powered-down", "unresponsive")  # states in Slurm
+_TIMEOUT_S = 300  # the first use of a GPU may require a long compilation
+_UNCHECKED = ("busy", "drained", "down", "powered-down", "unresponsive")  # states in Slurm
 _SHOWN = 20
 _COLUMN = 16
 
 
 @click.group()
 def command() -> None:
-    """Verify the nodes of a cluster and compare them: docs/fleet.md."""
+    """Verify the nodes of a cluster and compare them. See docs/fleet.md."""
 
 
 @command.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @json_option
 def report(folder: Path, as_json: bool) -> int:
-    """Compare the nodes whose `verify --node --json` wrote a `*.json` file in DIR.
+    """Compare nodes by the `*.json` files in DIR that `verify --node --json` wrote.
 
     The exit code is 0 if all nodes are healthy, and 1 if one is not.
     """
@@ -65,14 +65,14 @@ def report(folder: Path, as_json: bool) -> int:
 @command.command()
 @env_argument
 @click.option(
-    "--slurm", "partition", metavar="PARTITION", default="", help="Run on the idle nodes of PARTITION."
+    "--slurm", "partition", metavar="PARTITION", default="", help="Check the idle nodes of PARTITION."
 )
-@click.option("--nodes", "listed", metavar="LIST", default="", help="Run on these nodes with ClusterShell.")
+@click.option("--nodes", "listed", metavar="LIST", default="", help="Check these nodes with ClusterShell.")
 @click.option(
     "--level",
     type=click.Choice(["quick", "full"]),
     default="full",
-    help="The whole ladder, or only what takes seconds.",
+    help="All checks, or only those that take seconds.",
 )
 @click.option(
     "--timeout",
@@ -80,12 +80,12 @@ def report(folder: Path, as_json: bool) -> int:
     metavar="S",
     type=click.IntRange(1, 86_400),
     default=_TIMEOUT_S,
-    help=f"Seconds for each node; default: {_TIMEOUT_S}.",
+    help=f"Time limit for each node in seconds (default: {_TIMEOUT_S}).",
 )
 @click.option(
     "--drain",
     is_flag=True,
-    help="Drain broken nodes in Slurm. With --level full, also resume those that rocenv drained.",
+    help="Drain broken nodes in Slurm. With --level full, also resume healthy nodes that rocenv drained.",
 )
 @json_option
 def verify(
@@ -100,9 +100,9 @@ def verify(
     from rocenv.prefix import prefix_of
 
     if bool(partition) == bool(listed):
-        raise WrongUsage("which nodes? use either `--slurm PARTITION` or `--nodes LIST`")
+        raise WrongUsage("specify the nodes with either `--slurm PARTITION` or `--nodes LIST`")
     context = Context()
-    prefix_of(context.home, name)  # the name is valid
+    prefix_of(context.home, name)  # rejects invalid names
     record = run.read_record(context.home)
     if partition:
         slurm = run.partition_nodes(partition)
@@ -115,13 +115,13 @@ def verify(
     words = ("verify", name, "--node", "--json", "--level", level, "--timeout", str(timeout_s))
     with context.progress.wait(f"Checking {folded(asked)}"):
         results = _results(asked, slurm if partition else None, words, timeout_s)
-    # The check takes minutes, in which others may have drained or resumed nodes.
+    # The check takes minutes, during which others may have drained or resumed nodes.
     record = run.read_record(context.home)
     if drain:
         slurm = run.partition_nodes(partition) if partition else _known_to_slurm(asked, needed=True)
     found = findings(results, record.gpus, states | dict.fromkeys(asked, "silent"))
     bad = {each.node for each in found if each.reason}
-    # A quick check does not repeat the check that failed, so it resumes nobody.
+    # A quick check may not repeat the check that failed, so it does not resume nodes.
     healthy = results.newest.keys() - bad if level == "full" else ()
     resumed = run.own_drains(record, slurm, healthy)
     in_use = [
@@ -136,7 +136,7 @@ def verify(
 
 
 def _known_to_slurm(nodes: Sequence[str], *, needed: bool) -> dict[str, SlurmNode]:
-    """Ask Slurm for nodes that ClusterShell reaches; a cluster may have no Slurm unless it is `needed`."""
+    """Look up ClusterShell's nodes in Slurm, which a cluster may lack unless it is `needed`."""
     from rocenv.fleet import run
 
     try:
@@ -150,7 +150,7 @@ def _known_to_slurm(nodes: Sequence[str], *, needed: bool) -> dict[str, SlurmNod
 def _results(
     asked: Sequence[str], slurm: Mapping[str, SlurmNode] | None, words: Sequence[str], timeout_s: int
 ) -> Results:
-    """Run the check on nodes, with ClusterShell if `slurm` is None, and read the answers."""
+    """Run the check on nodes, with ClusterShell if `slurm` is None, and read the results."""
     from rocenv.fleet import run
     from rocenv.fleet.results import read_results
 
@@ -162,23 +162,23 @@ def _results(
             gpus = {node: slurm[node].gpus for node in asked}
             said = run.check_with_slurm(gpus, words, folder, timeout_s)
         results = read_results(folder, named_by_file=slurm is None)
-        # A wrong path or name, say, is no reason to drain the whole cluster.
+        # A wrong path or name, for example, is not a reason to drain the whole cluster.
         if asked and all(each.reason == f"{PREFIX}no env" for each in results.newest.values()):
-            what = "has the env" if results.newest else "answered"
+            what = "has the env" if results.newest else "responded"
             raise RocenvError(
                 f"none of the nodes {what}{': ' if said else ''}{said}",
                 hints=(f"run on a node: `{shell_join('rocenv', *words)}`",),
                 code="no-results",
             )
-    results.silent.clear()  # srun's files have other names
+    results.silent.clear()  # srun names its files differently
     for node in results.newest.keys() - set(asked):
         del results.newest[node]
-        results.unreadable[node] = "an answer from a node that was not asked"
+        results.unreadable[node] = "a result from a node that was not checked"
     return results
 
 
 def _remember(context: Context, record: FleetRecord, results: Results) -> None:
-    """Record how many GPUs each node has; without write access, the next run will not know."""
+    """Record how many GPUs each node has. Without write access, the next run cannot compare them."""
     from rocenv.fleet import run
 
     counts = {node: len(each.gpus) for node, each in results.newest.items() if each.gpus}
@@ -217,8 +217,8 @@ def _print(
 
 
 def _table(results: Results, found: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """Build the table; nodes that would look the same share a row."""
-    labels = {each.node: each.code for each in reversed(found) if each.code in _NOT_ASKED}
+    """Build the table; nodes with equal values share a row."""
+    labels = {each.node: each.code for each in reversed(found) if each.code in _UNCHECKED}
     labels |= {each.node: each.reason.removeprefix(PREFIX) for each in reversed(found) if each.reason}
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for node in sorted(results.newest.keys() | labels.keys()):
@@ -240,7 +240,7 @@ def _table(results: Results, found: Sequence[Finding]) -> list[tuple[str, ...]]:
 
 
 def _one_line(text: str) -> str:
-    """Remove line breaks, with which a node could forge lines of the report, such as commands."""
+    """Remove line breaks, which a node could use to forge lines of the report, such as commands."""
     return " ".join(text.split())
 
 
@@ -254,11 +254,11 @@ def _lines(results: Results, found: Sequence[Finding]) -> Iterator[str]:
         alike[each.detail].append(each.node)
     texts = [f"{folded(nodes)}: {detail}" for detail, nodes in alike.items()]
     texts += [
-        f"{name}: not an answer of `rocenv verify --node`: {why}" for name, why in results.unreadable.items()
+        f"{name}: not a result of `rocenv verify --node`: {why}" for name, why in results.unreadable.items()
     ]
     yield from map(_one_line, texts[:_SHOWN])
     if texts[_SHOWN:]:
-        yield f"and {len(texts) - _SHOWN} more; `--json` lists all"
+        yield f"and {len(texts) - _SHOWN} more; use `--json` to list them all"
 
 
 def _json(

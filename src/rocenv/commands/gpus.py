@@ -1,4 +1,4 @@
-"""`rocenv gpus`: the GPUs on this machine, which one is used, and why."""
+"""`rocenv gpus`: show the GPUs on this machine, which one is used, and why."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rocenv.host import Driver, Gpu, Host
 
 _HEADER = ("", "GPU", "TARGET", "KIND", "MEMORY", "STATE", "UNITS", "PCI ID", "NAME")
-_WIDE_ONLY = slice(6, 8)  # the columns that a terminal shows only if it has this width
+_WIDE_ONLY = slice(6, 8)  # columns that are shown only if the terminal is wide enough
 _WIDE = 100
-_STATES = {"barred": "blocked", "unable": "unusable"}  # for people
+_STATES = {"barred": "blocked", "unable": "unusable"}  # JSON value -> text
 
 
 @click.command()
@@ -52,7 +52,7 @@ def command(as_json: bool) -> None:
 
 
 def host_json(host: Host) -> dict[str, Any]:
-    """Return a machine as `gpus --json` prints it."""
+    """Convert a machine to JSON, as `gpus --json` prints it."""
     return {
         "gpus": [gpu_json(gpu) for gpu in host.gpus],
         "selected": host.selected,
@@ -68,7 +68,7 @@ def host_json(host: Host) -> dict[str, Any]:
 
 
 def gpu_json(gpu: Gpu) -> dict[str, Any]:
-    """Return a GPU as `gpus --json` prints it."""
+    """Convert a GPU to JSON, as `gpus --json` prints it."""
     return {
         **fields(gpu, "index", "name", "features", "source", "integrated", "usable", "state"),
         **fields(gpu, "vram_bytes", "gtt_bytes", "memory_bytes", "compute_units"),
@@ -78,7 +78,7 @@ def gpu_json(gpu: Gpu) -> dict[str, Any]:
 
 
 def _table(host: Host) -> list[tuple[str, ...]]:
-    """Build the table; consecutive GPUs that would look the same share a row."""
+    """Build the table; consecutive GPUs with equal values share a row."""
     rows: list[tuple[str, ...]] = [_HEADER]
     for row, group in groupby(host.gpus, _row):
         indices = [gpu.index for gpu in group]
@@ -107,7 +107,7 @@ def _notes(host: Host) -> Iterator[str]:
         if gpu.why_not:
             reasons.setdefault(gpu.why_not, []).append(gpu.index)
     for why, indices in reasons.items():
-        if indices[1:] or why not in host.why:  # which identifies one GPU
+        if indices[1:] or why not in host.why:  # the host's reason covers a single GPU
             yield f"GPU {ranges(indices)}: {why}"
     if host.gpu and (indices_shown := host.visible_devices()):
         hides = len(indices_shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)
@@ -121,7 +121,7 @@ def _notes(host: Host) -> Iterator[str]:
 def _driver_text(driver: Driver) -> str:
     display = f"display driver {driver.display}{f' ({driver.release})' if driver.release else ''}"
     if driver.wsl:
-        return f"kernel {driver.kernel} of WSL" + (f", {display} of Windows" if driver.display else "")
+        return f"WSL kernel {driver.kernel}" + (f", Windows {display}" if driver.display else "")
     if driver.display:
         return display
     if not driver.kernel:

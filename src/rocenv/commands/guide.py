@@ -1,4 +1,4 @@
-"""The choice that `rocenv create` offers on a terminal when it is called without arguments."""
+"""The choice that `rocenv create` offers on a terminal if it is called without arguments."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rocenv.context import Context
 
 _EXPLANATION = (
-    "rocenv chooses versions that work together, downloads them, and checks each file against its signature "
-    "or hash.",
-    "Everything goes into one folder below `{envs}`; you do not need root, and your system stays as it is.",
-    "Afterwards rocenv tests the result on this machine, as far as it can.",
-    "To undo it: {undo}. Other choices: `rocenv create --help`.",
+    "rocenv chooses versions that work together, downloads them, and checks the signature or hash of each "
+    "file.",
+    "Everything goes into one folder in `{envs}`. You do not need root, and your system stays unchanged.",
+    "Then rocenv tests the result on this machine, as far as possible.",
+    "To undo this: {undo}. For other options, see `rocenv create --help`.",
 )
 
 
@@ -28,7 +28,7 @@ def choose_request(context: Context) -> Request:
     """Show the sets that make sense on this machine, and return the one that the user chooses.
 
     Raises:
-        RocenvError: There is no usable GPU, or nothing works on it.
+        RocenvError: There is no usable GPU, or no set works on it.
     """
     from rocenv.request import complete_request
 
@@ -52,11 +52,11 @@ def choose_request(context: Context) -> Request:
     for number, (title, _) in enumerate(offers, 1):
         note(f"  {number}  {title}")
     for refusal in refused:
-        # Its other suggestions are offers.
+        # Its other suggestions are already among the offers.
         elsewhere = (text for text in refusal.hints if "--platform" in text)
         note(f"  -  {'; '.join((refusal.message, *elsewhere))}")
     numbers = [str(number) for number in range(1, len(offers) + 1)]
-    answer = click.prompt("Create which", type=click.Choice([*numbers, "q"]), default="1", err=True)
+    answer = click.prompt("Your choice", type=click.Choice([*numbers, "q"]), default="1", err=True)
     if answer == "q":
         raise Declined
     return offers[int(answer) - 1][1]
@@ -67,12 +67,12 @@ def _candidates(context: Context) -> list[tuple[str, Request]]:
 
     found = [("PyTorch", Request(torch="*", platform=""))]
     if app := _app_here(context):
-        found.insert(0, (f"what {app[1]} in this folder needs", Request(app=app[0], platform="")))
+        found.insert(0, (f"the set for {app[1]} in this folder", Request(app=app[0], platform="")))
     return [*found, ("ROCm without PyTorch", Request(torch=NO_TORCH, platform=""))]
 
 
 def _app_here(context: Context) -> tuple[str, str] | None:
-    """Recognise an app in the current folder; return its key and title."""
+    """Detect an app in the current folder, and return its key and title."""
     from rocenv.apps.recognition import GENERIC, choose
     from rocenv.host import detect
 
@@ -82,7 +82,7 @@ def _app_here(context: Context) -> tuple[str, str] | None:
 
 
 def _best_set(request: Request, context: Context) -> str:
-    """List the components of the best set, without asking a server whether it can be downloaded."""
+    """List the components of the best set, without checking whether it can be downloaded."""
     from rocenv.resolve import resolve
 
     best = next(resolve(request, context.matrix))

@@ -1,6 +1,6 @@
 """`rocenv hook`: print the code for a shell's start-up file.
 
-It runs whenever a shell starts, so this module imports little.
+This runs whenever a shell starts, so this module avoids slow imports.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rocenv.system import WINDOWS
 
 
 def _start_up_lines() -> str:
-    """List the line for each shell; click does not wrap paragraphs that start with its mark."""
+    """List the line for each shell; click does not wrap paragraphs that start with its marker."""
     width = max(len(each.line) for each in HOOKS.values())
     lines = [f"{name:11} {each.line.ljust(width)}  {each.file}" for name, each in HOOKS.items()]
-    return "\n".join(["\b", "The line for each SHELL, and the start-up file where it belongs:", *lines])
+    return "\n".join(["\b", "The line for each SHELL, and the start-up file to add it to:", *lines])
 
 
 @click.command(epilog=_start_up_lines())
@@ -39,7 +39,7 @@ def _own_program() -> str:
     """Return the absolute path of the running rocenv, or its bare name if that is unknown."""
     name = "rocenv.exe" if WINDOWS else "rocenv"
     started = sys.argv[0]
-    # The launcher on Windows removes `.exe`.
+    # The launcher on Windows omits `.exe`.
     for path in (started, f"{started}.exe") if WINDOWS else (started,):
         if os.path.basename(path).lower() == name and os.path.isfile(path) and os.access(path, os.X_OK):
             return os.path.abspath(path)

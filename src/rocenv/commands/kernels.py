@@ -26,21 +26,21 @@ def command() -> None:
 
 @command.group(name="build", short_help="Compile an app's kernels.")
 def build_group() -> None:
-    """Compile an app's GPU kernels and put them where the app finds them."""
+    """Compile an app's GPU kernels and install them for the app."""
 
 
-@build_group.command(short_help="The kernels of Cycles.")
+@build_group.command(short_help="Compile the kernels of Cycles.")
 @click.option(
     "--blender",
     "path",
     metavar="PATH",
     type=click.Path(),
     default="",
-    help="Its program or installation folder. Default: the `blender` of the env, else on PATH.",
+    help="Its program or installation folder. Default: the `blender` of the env, otherwise of PATH.",
 )
 @target_option(
     "GFX|PRODUCT",
-    "The GPU target. Default: the env's target with its override, or the target of the GPU in use.",
+    "The GPU target. Default: the env's target (after its override), or the target of the GPU in use.",
 )
 @click.option("--hip", is_flag=True, help="Compile the HIP kernel (default).")
 @click.option("--hiprt", is_flag=True, help="Compile the HIP-RT kernel.")
@@ -48,20 +48,20 @@ def build_group() -> None:
     "--hiprt-include",
     metavar="DIR",
     type=FOLDER,
-    help="The folder with `hiprt/impl/hiprt_device_impl.h`; implies `--hiprt`.",
+    help="The folder that contains `hiprt/impl/hiprt_device_impl.h`; implies `--hiprt`.",
 )
 @text_option(
     "--env",
     "NAME",
     candidates.env_names,
-    help="The env whose compiler to use. Default: the active env, else the app's.",
+    help="The env whose compiler to use. Default: the active env, otherwise the app's.",
 )
 @click.option(
     "--place",
     type=click.Choice(["overlay", "in-place"]),
     help="Where to put the kernel. Default: overlay.",
 )
-@click.option("--output", metavar="FILE", type=FILE, help="Write the kernel to this file only.")
+@click.option("--output", metavar="FILE", type=FILE, help="Only write the kernel to this file.")
 @click.option("--undo", is_flag=True, help="Remove kernels and restore the originals.")
 @text_option("--app-version", "VERSION", help="The app's version, if rocenv cannot detect it.")
 @offline_option
@@ -80,11 +80,11 @@ def blender(
     offline: bool,
     as_json: bool,
 ) -> int:
-    """Compile the Cycles kernels of blender from the source that ships with it, on Linux.
+    """Compile the Cycles kernels of Blender from the source that comes with it, on Linux.
 
-    The kernel goes into a linked copy of blender's resources, and a script starts blender with that copy.
-    `rocenv launch` uses it automatically. The installation stays unchanged unless you ask for `--place
-    in-place`.
+    This creates an overlay: links to Blender's resources plus the new kernel, and a script that starts
+    Blender with them. `rocenv launch` uses it automatically. The installation itself stays unchanged unless
+    you specify `--place in-place`.
     """
     is_hiprt = hiprt or hiprt_include is not None
     if hip and is_hiprt:
@@ -140,12 +140,12 @@ def _print(result: BuildResult, output: Path | None) -> None:
         return
     click.echo(f"placed in {placed.file}")
     if placed.start:
-        click.echo(f"start blender with {shell_join(placed.start)}; `rocenv launch` does so automatically")
+        click.echo(f"start Blender with {shell_join(placed.start)}; `rocenv launch` does so automatically")
     else:
         click.echo(
-            f"the original is in {placed.original}" if placed.original else "the app had no such file before"
+            f"the original is in {placed.original}" if placed.original else "Blender had no such file before"
         )
-    click.echo(f"to undo this: {shell_join(*placed.undo_words())}")
+    click.echo(f"to undo: {shell_join(*placed.undo_words())}")
 
 
 def _as_json(result: BuildResult, output: Path | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import click
 from rocenv.commands import candidates
 from rocenv.commands.findings_text import texts_for
 from rocenv.commands.options import FOLDER, env_argument, text_option
-from rocenv.commands.output import colour, note, print_text
+from rocenv.commands.output import color, note, print_text
 from rocenv.commands.run import tool_hints
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.findings import Finding
 
 
-_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
+_COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 # The options that may follow NAME, and whether each needs a value.
 _OPTIONS = {"--app": True, "--write-shortcut": False}
@@ -39,9 +39,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_\-./\\:+@]+")
 
 
 class _Launch(click.Command):
-    """A command whose options may also follow NAME. The app's command begins at the first other word.
+    """A command whose options may also follow NAME. The app's command starts at the first other word.
 
-    So `launch sd webui.bat --medvram` needs no `--`, even if rocenv has an option of the same name.
+    So `launch sd webui.bat --medvram` works without `--`, even if rocenv has an option of the same name.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -54,7 +54,7 @@ class _Launch(click.Command):
         if rest[own : own + 1] and rest[own] in (
             *ctx.help_option_names,
             *_OPTIONS,
-        ):  # `--help`, or an option without its value
+        ):  # `--help`, or an option that lacks its value
             return super().parse_args(ctx, rest[own : own + 1])
         words = rest[own + 1 :] if rest[own : own + 1] == ["--"] else rest[own:]
         return super().parse_args(ctx, [*args[:start], *rest[:own], "--", *name, *words])
@@ -80,7 +80,7 @@ def _count_own(words: Sequence[str]) -> int:
 @click.command(cls=_Launch)
 @env_argument
 @text_option(
-    "--app", "APP", candidates.apps, help="The app. Default: recognised by its program, its files or the env."
+    "--app", "APP", candidates.apps, help="The app. Default: detected by its program, its files or the env."
 )
 @click.option(
     "--write-shortcut",
@@ -95,7 +95,7 @@ def _count_own(words: Sequence[str]) -> int:
 def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, ...]) -> int:
     """Start an app in the env NAME, log its output, and explain failures.
 
-    In the folder of a known app, CMD may be empty or contain only arguments. The exit code is the app's.
+    In the folder of a known app, CMD can be omitted or contain only arguments. The exit code is the app's.
     """
     from rocenv.apps.arguments import adapt_arguments
     from rocenv.apps.context import LaunchContext
@@ -145,7 +145,7 @@ def _report(finding: Finding, texts: Texts) -> None:
     heading = texts(finding.severity) + texts.mark(":")
     hints = (texts("hint") + texts.mark(":") + hint for hint in _hints(finding, texts))
     text = sanitized("\n  ".join((_sentence(finding, texts), *finding.evidence, *hints)))
-    print_text(colour(heading, _COLOURS[finding.severity], err=True) + text, err=True)
+    print_text(color(heading, _COLORS[finding.severity], err=True) + text, err=True)
 
 
 def _sentence(finding: Finding, texts: Texts) -> str:
@@ -165,8 +165,8 @@ def _run(launch: LaunchContext, findings: Sequence[Finding]) -> int:
     def report(text: str) -> None:
         try:
             note(text)
-        except OSError:  # stderr is closed, but the app keeps running and its exit code matters
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # or Python prints an error at exit
+        except OSError:  # stderr is closed, but the app keeps running, and its exit code matters
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # otherwise, Python prints an error at exit
 
     last = launch.start.prefix.verification()
     lines = [f"{each.severity}: {each.title}" for each in findings]
@@ -184,7 +184,7 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
     name = start.prefix.name
     if start.record.lock.platform != "windows":
         raise RocenvError(
-            f"shortcuts are only for Windows, but `{name}` is an env for {start.record.lock.platform}",
+            f"shortcuts work only on Windows, but `{name}` is an env for {start.record.lock.platform}",
             hints=(f"use an alias: alias {name}='rocenv launch {shell_join(name)}'",),
             code="shortcut",
         )
@@ -198,7 +198,7 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
         if path.exists() and MARK.encode() not in path.read_bytes():
             raise RocenvError(
                 f"`{path}` already exists and was not written by rocenv",
-                hints=("choose another folder with `--write-shortcut`",),
+                hints=("choose a different folder with `--write-shortcut`",),
                 code="shortcut",
             )
         write_atomic(path, text)
@@ -206,14 +206,14 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
 
 
 def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, str]) -> bytes:
-    """Return a batch file that runs a command in a folder, and waits for a key if it fails.
+    """Return a batch file that runs a command in a folder and waits for a key if it fails.
 
     If a word is not ASCII, the file switches the console to UTF-8 while the command runs.
 
     Args:
-        command: What to run.
-        folder: Where to run it.
-        variables: Set for this file only.
+        command: The command to run.
+        folder: The folder to run it in.
+        variables: Variables to set for this file only.
 
     Raises:
         RocenvError: A word contains a quotation mark or line break, which a batch file cannot pass to a
@@ -223,7 +223,7 @@ def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, s
     lines = ["@echo off", MARK, "setlocal disabledelayedexpansion"]
     foreign = any(not word.isascii() for word in words)
     if foreign:
-        # "Active code page: 850"; the text before the colon is localised
+        # "Active code page: 850"; the text before the colon is localized
         lines += ['for /f "tokens=2 delims=:." %%p in (\'chcp\') do set "_CODE_PAGE=%%p"', "chcp 65001 >nul"]
     lines += [f'set "{name}={_inner(value)}"' for name, value in variables.items()]
     lines.append(f'cd /d "{_inner(folder)}"')
@@ -248,7 +248,7 @@ def _inner(word: str) -> str:
     bad = next((char for char in word if char == '"' or not char.isprintable()), "")
     if bad:
         raise RocenvError(
-            f"a batch file cannot pass on the {bad!r} in `{word.encode('unicode_escape').decode()}`",
+            f"a batch file cannot pass the {bad!r} in `{word.encode('unicode_escape').decode()}`",
             hints=("use the app's own settings for such arguments",),
             code="shortcut",
         )

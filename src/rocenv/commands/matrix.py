@@ -1,4 +1,4 @@
-"""`rocenv matrix`: matching rows of the compatibility matrix, or a one-page overview."""
+"""`rocenv matrix`: show matching rows of the compatibility matrix, or a one-page overview."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def command(
 ) -> None:
     """Show which versions work together: matching rows of the compatibility matrix.
 
-    Without a GPU (a target or a product, as in `--target`) and options, show an overview: which GPUs each
+    Without a GPU (a target or a product, as in `--target`) or options, show an overview of which GPUs each
     release supports on this system. SPEC is a version (6.1) or a range ('>=6.1,<6.3').
     """
     from rocenv.core.codec import to_plain
     from rocenv.explain.selection import Filters, select
 
     if gpu and target:
-        raise click.UsageError(f"two GPUs: {gpu} and `--target {target}`; specify one")
+        raise click.UsageError(f"{gpu} and `--target {target}` are different GPUs; specify only one")
     matrix = Context().matrix
     filters = Filters(rocm=rocm, target=gpu or target, zluda=zluda, torch=torch, platform=platform or "")
     found = select(matrix, filters)
@@ -86,7 +86,7 @@ def _show_overview(matrix: Matrix, platform: str, *, full: bool) -> None:
         lines = ["", *lines, *([RUNS_AS] if "linux" in platforms else [])]
     click.echo("\n".join(lines).replace("\u00a0", " "))
     if not full:
-        click.echo("Each target, and other systems: `rocenv matrix --full`")
+        click.echo("For each target and other systems: `rocenv matrix --full`")
 
 
 def _as_options(filters: Filters) -> list[str]:
@@ -95,7 +95,7 @@ def _as_options(filters: Filters) -> list[str]:
 
 
 def _nothing(matrix: Matrix, filters: Filters) -> RocenvError:
-    """Explain why no row matches: a part is unknown, or no row is about the combination."""
+    """Explain why no row matches: a part is unknown, or there is no row about the combination."""
     from rocenv.explain.selection import known_versions, select
 
     given: dict[str, Any] = {name: getattr(filters, name) for name in ("rocm", "zluda", "torch", "target")}
@@ -105,7 +105,7 @@ def _nothing(matrix: Matrix, filters: Filters) -> RocenvError:
         if not value or select(matrix, type(filters)(**{name: value})):
             continue
         known = list(matrix.targets) if name == "target" else known_versions(matrix, name)
-        hints.append(f"no information about {name} {value}; known: {', '.join(known)}")
+        hints.append(f"unknown {name} {value}; known: {', '.join(known)}")
     if not hints:
         hints = [f"rocenv matrix --{name} {value}" for name, value in given.items() if value]
     return RocenvError(f"no row of the matrix matches {asked}", hints=tuple(hints), code="no-row")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _DEFAULT = "show"
-# Command -> its module; each is imported only when it is used.
+# Command -> its module, which is imported only when it is used.
 _MODULES = {
     "show": "mem_show",
     "watch": "mem_show",
@@ -22,7 +22,7 @@ _MODULES = {
     "model": "mem_model",
     "settings": "mem_settings",
 }
-# Options that became commands: the command, and whether the option took a value.
+# Options that have become commands: the command, and whether the option took a value.
 _OLD_OPTIONS = {
     "--watch": ("watch", False),
     "--probe": ("probe", False),
@@ -32,7 +32,7 @@ _OLD_OPTIONS = {
 
 
 class _Mem(click.Group):
-    """A group with the default command `show`: a first word that is not a command is the name of an env."""
+    """A group whose default command is `show`: a first word that is not a command is an env's name."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and ctx.resilient_parsing:  # completion of the first word
@@ -47,7 +47,7 @@ class _Mem(click.Group):
         return list(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """Import a command; `parse_args` has replaced unknown ones."""
+        """Import a command; `parse_args` has already replaced unknown commands."""
         module = importlib.import_module(f"rocenv.commands.{_MODULES[cmd_name]}")
         command: click.Command = getattr(module, cmd_name)
         return command
@@ -60,7 +60,7 @@ class _Mem(click.Group):
 
 
 def _refuse_old_options(args: list[str]) -> None:
-    """For an option that became a command, raise WrongUsage with the equivalent command line."""
+    """If an option has become a command, raise WrongUsage with the new command line."""
     for place, word in enumerate(args):
         option, equals, value = word.partition("=")
         if word == "--":

@@ -11,7 +11,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.options import FILE, active_env_argument, json_option
-from rocenv.commands.output import colour, columns, fields, fields_or_none, note, print_json
+from rocenv.commands.output import color, columns, fields, fields_or_none, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.host import detect
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
 
-_MAX_NAME = 40  # characters of a GPU's name
+_MAX_NAME = 40  # of a GPU, in characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,21 +40,21 @@ class _Report:
 
     model: Model
     estimate: Estimate
-    gpu: GpuMemory | None  # None = no GPU
-    fit: Fit | None  # None = unknown
+    gpu: GpuMemory | None  # None without a GPU
+    fit: Fit | None  # None if unknown
     ways: tuple[Way, ...]
     env_notes: tuple[str, ...]
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Why the memory cannot be estimated."""
+        """The reasons why the memory cannot be estimated."""
         return self.estimate.layout.unknown
 
     def notes(self) -> Iterator[str]:
-        """Yield notes about the figures."""
+        """Yield remarks on the figures."""
         if self.model.missing_bytes:
             name, missing = printable(self.model.path.name), amount(self.model.missing_bytes)
-            yield f"{name} is {missing} too short: the download is incomplete, and no program can load it"
+            yield f"{name} is {missing} too short: the download is incomplete, so no program can load it"
         yield from self.env_notes
         if self.gpu is not None:
             if self.gpu.free_bytes is None:
@@ -63,7 +63,7 @@ class _Report:
             yield from self.gpu.notes
         trained = self.estimate.layout.context
         if trained and self.estimate.use.context > trained:
-            yield f"the model was trained for a context of {trained:,} tokens; answers get worse beyond it"
+            yield f"the model was trained for a context of {trained:,} tokens; beyond that, answers get worse"
         yield from (*self.model.notes, *self.estimate.layout.notes)
         if not self.unknown:
             yield (
@@ -71,7 +71,7 @@ class _Report:
                 " chooses layers and context itself (`--fit`) unless you do"
             )
         if any("-fa" in way.arguments for way in self.ways):
-            yield "older versions of llama.cpp take `-fa` without `on`"
+            yield "older versions of llama.cpp expect `-fa` without `on`"
 
 
 @click.command()
@@ -83,7 +83,7 @@ class _Report:
     metavar="N",
     type=click.IntRange(1, 1 << 24),
     shell_complete=candidates.contexts,
-    help="Context length in tokens. Default: the length that the model was trained for.",
+    help="Context length in tokens. Default: the length for which the model was trained.",
 )
 @json_option
 def model(file: Path, name: str, tokens: int | None, as_json: bool) -> None:
@@ -123,7 +123,7 @@ def model(file: Path, name: str, tokens: int | None, as_json: bool) -> None:
         note(line)
 
 
-# ---------------------------------------------------------------- for people
+# ---------------------------------------------------------------- text
 
 
 def _head(report: _Report) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _head(report: _Report) -> Iterator[str]:
 
 
 def _table(report: _Report) -> Iterator[tuple[str, ...]]:
-    """Yield a row per group of equal layers, from last to first, the order in which they go to the GPU."""
+    """Yield a row per group of equal layers, from last to first, as they are moved to the GPU."""
     estimate, layout = report.estimate, report.estimate.layout
     count = len(layout.layers)
 
@@ -171,12 +171,12 @@ def _table(report: _Report) -> Iterator[tuple[str, ...]]:
 def _yes_or_no(fits: bool | None) -> str:
     if fits is None:
         return "?"
-    return colour("yes", "green") if fits else colour("no", "red")
+    return color("yes", "green") if fits else color("no", "red")
 
 
 def _answer(report: _Report) -> Iterator[str]:
     if report.unknown:
-        yield "rocenv cannot compute how many layers fit:"
+        yield "rocenv cannot determine how many layers fit:"
         yield from (f"  {why}" for why in report.unknown)
         return
     fit, needed = report.fit, report.estimate.needed(report.estimate.of_layers)
@@ -186,7 +186,7 @@ def _answer(report: _Report) -> Iterator[str]:
     gpu = report.gpu.gpu
     name = textwrap.shorten(gpu.name, _MAX_NAME, placeholder=" …") or gpu.target or "?"
     yield (
-        f"{fit.layers} of {fit.of_layers} layers fit into the {amount(fit.free_bytes)} of free memory on GPU"
+        f"{fit.layers} of {fit.of_layers} layers fit in the {amount(fit.free_bytes)} of free memory on GPU"
         f" {gpu.index} ({name}), leaving {amount(MARGIN_BYTES)} free: `-ngl {fit.layers}`"
     )
     if fit.everything:
@@ -197,7 +197,7 @@ def _answer(report: _Report) -> Iterator[str]:
         yield "more layers fit with:"
     yield from map(_way_line, report.ways)
     if not any(way.everything for way in report.ways):
-        yield "no setting makes the whole model fit; try a smaller quantization of the model"
+        yield "the whole model does not fit with any setting; try a smaller quantization"
 
 
 def _way_line(way: Way) -> str:
@@ -205,11 +205,11 @@ def _way_line(way: Way) -> str:
     return f"  {arguments:<36} {way.layers:>3} layers {amount(way.needed_bytes):>9}  costs {way.gives_up}"
 
 
-# ---------------------------------------------------------------- for scripts
+# ---------------------------------------------------------------- JSON
 
 
 def _json(report: _Report) -> dict[str, Any]:
-    """Return the document of `mem model --json`."""
+    """The document that `mem model --json` prints."""
     model, estimate, gpu = report.model, report.estimate, report.gpu
     layout, everything = estimate.layout, estimate.of_layers
     is_known = not report.unknown

@@ -10,7 +10,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.options import active_env_argument, json_option, text_option
-from rocenv.commands.output import colour, columns, fields, fields_or_none, note, print_json
+from rocenv.commands.output import color, columns, fields, fields_or_none, note, print_json
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.host.gpu import printable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rocenv.memory.probe import Bound, ProbeResult
     from rocenv.probe.wire import Opened
 
-_ALIKE = 0.03  # a relative difference that needs no explanation
+_ALIKE = 0.03  # relative difference that does not need an explanation
 
 
 @click.command()
@@ -38,7 +38,7 @@ def probe(name: str, limit: str, as_json: bool) -> int:
     """Test how much memory a program can allocate.
 
     The test allocates memory through the HIP runtime of env NAME (default: the active env), fills it, reads
-    it back and frees it. It leaves room for the desktop and other programs.
+    it back, and frees it. It leaves memory for the desktop and other programs.
     """
     try:
         allowed = parse_limit(limit) if limit else None
@@ -84,7 +84,7 @@ def _print(result: ProbeResult) -> None:
     for text in _explanations(result):
         click.echo(sanitized(text))
     for trouble in result.troubles:
-        click.echo(f"{colour('broken', 'red')}: {sanitized(trouble)}")
+        click.echo(f"{color('broken', 'red')}: {sanitized(trouble)}")
     if result.troubles:
         click.echo("`rocenv doctor` checks this machine. To rule out the runtime, test another env.")
     for text in memory.notes:
@@ -94,7 +94,7 @@ def _print(result: ProbeResult) -> None:
 def _largest(result: ProbeResult) -> str:
     size = amount(result.largest_bytes) if result.largest_bytes else "nothing"
     if result.reached_bound:
-        return f"{size}, the test's maximum"
+        return f"{size}, the test's limit"
     first = min((step for step in result.steps if step.became != "had"), key=lambda step: step.asked_bytes)
     why = "fails, see below" if first.is_trouble else f"is refused with {first.answer}"
     return f"{size}; more {why}"
@@ -120,7 +120,7 @@ def _excess(result: ProbeResult) -> str:
 
 
 def _explanations(result: ProbeResult) -> Iterator[str]:
-    """Explain what the figures mean for programs."""
+    """Explain what the results mean for programs."""
     bound, largest, excess, pieces = result.bound, result.largest_bytes, result.excess, result.pieces
     total = pieces.total_bytes if pieces is not None and pieces.outcome == "had" else 0
     if total - largest > _ALIKE * total and not any(step.is_trouble for step in result.steps):
@@ -134,8 +134,8 @@ def _explanations(result: ProbeResult) -> Iterator[str]:
         yield "The test did not try larger blocks."
     if excess is not None and excess.became == "granted":
         yield (
-            "This runtime grants more memory than the GPU has: a program that allocates too much gets no"
-            " error but becomes slow, because its data moves to system memory."
+            "This runtime grants more memory than the GPU has: a program that allocates too much does not get"
+            " an error but becomes slow, because its data moves to system memory."
         )
     elif excess is not None and excess.became in ("crashed", "timeout"):
         yield (
@@ -144,7 +144,7 @@ def _explanations(result: ProbeResult) -> Iterator[str]:
 
 
 def _json(result: ProbeResult) -> dict[str, Any]:
-    """Return the document of `mem probe --json`."""
+    """The document that `mem probe --json` prints."""
     gpu, memory, bound = result.opened.gpu, result.memory, result.bound
     pieces, excess = result.pieces, result.excess
     return {

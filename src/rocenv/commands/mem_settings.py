@@ -1,4 +1,4 @@
-"""`rocenv mem settings`: a program's settings that save GPU memory."""
+"""`rocenv mem settings`: the settings of a program that save GPU memory."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def _parse_size(_context: click.Context, _parameter: click.Parameter, value: str
     metavar="SIZE",
     callback=_parse_size,
     shell_complete=candidates.sizes,
-    help="Assume a GPU with this much memory instead of this machine's: `8GiB`.",
+    help="Assume a GPU with this much memory, such as `8GiB`, instead of this machine's.",
 )
 @json_option
 def settings(program: str, name: str, memory_bytes: int | None, as_json: bool) -> None:
-    """Show a program's settings that save memory on this GPU.
+    """Show the settings of a program that save memory on this GPU.
 
     With env NAME or an active env, the settings match that env's GPU and PyTorch.
     """
@@ -113,14 +113,14 @@ def _lines(program: str, gpu: Gpu | None, card: Card, advice: Advice) -> Iterato
 
 
 def _words(program: str, advice: Advice, env: str) -> Iterator[str]:
-    """Yield what to type; such lines are never wrapped."""
+    """Yield the lines to copy, which are never wrapped."""
     shell = calling_shell()
     if advice.unset:
         yield from ("", f"Unset these variables in the shell that starts {program}:")
         yield from (f"  {unset_variable(shell, variable)}" for variable in advice.unset)
     if advice.variables:
         where = f"`rocenv launch {env}` or `rocenv run {env}`" if env else f"the shell that starts {program}"
-        yield from ("", f"Variables, for {where}:")
+        yield from ("", f"Variables for {where}:")
         yield from (f"  {set_variable(shell, variable, text)}" for variable, text in advice.variables.items())
     if advice.arguments:
         yield from ("", "Command-line arguments:", f"  {' '.join(advice.arguments)}")
@@ -136,7 +136,7 @@ def _headline(each: Advised) -> str:
 
 
 def _json(program: str, gpu: Gpu | None, card: Card, advice: Advice, notes: Sequence[str]) -> dict[str, Any]:
-    """Return the document of `mem settings --json`."""
+    """The document that `mem settings --json` prints."""
     return {
         "program": program,
         "gpu": gpu.index if gpu else None,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _INTERVAL_S = 1.0
 _GRAPH = 40  # columns
-_MAX_HOLDERS = 10  # of one GPU; `--json` has all
+_MAX_HOLDERS = 10  # per GPU; `--json` lists them all
 _MAX_NAME = 40  # characters
 _INTERPRETERS = ("python", "perl", "node", "java", "ruby")
 _LEVELS, _ASCII_LEVELS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
@@ -41,7 +41,7 @@ _LEVELS, _ASCII_LEVELS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 
 @dataclass(frozen=True)
 class _Report:
-    """The memory at one moment."""
+    """A snapshot of the memory."""
 
     usage: Usage
     programs: tuple[Reclaimable, ...]
@@ -89,7 +89,7 @@ class _Report:
         return lines
 
     def notes(self) -> list[str]:
-        indices: dict[str, list[int]] = {}  # a note about several GPUs appears once
+        indices: dict[str, list[int]] = {}  # groups equal notes
         for each in self.usage.gpus:
             for text in each.notes:
                 indices.setdefault(text, []).append(each.gpu.index)
@@ -124,9 +124,9 @@ def show(name: str, as_json: bool) -> None:
 @click.command()
 @json_option
 def watch(as_json: bool) -> None:
-    """Update the display every second, with a graph, until Ctrl-C.
+    """Show memory use as a graph, updated every second until you press Ctrl-C.
 
-    This does not query HIP: loading its runtime every second would itself use memory.
+    This does not query HIP, because loading its runtime would itself use memory.
     """
     context = Context()
     host = detect(context.matrix)
@@ -151,7 +151,7 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def _every_second(context: Context, host: Host) -> Iterator[_Report]:
-    """Yield a report every second; without a GPU, only one."""
+    """Yield a report every second, or only one without a GPU."""
     while True:
         begin = time.monotonic()
         yield _Report.look(context, host)
@@ -166,7 +166,7 @@ def _draw(reports: Iterator[_Report]) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    past: dict[int, deque[float | None]] = {}  # fractions in use, by GPU index
+    past: dict[int, deque[float | None]] = {}  # GPU index -> fractions in use
     console = Console()
     levels = _ASCII_LEVELS if console.options.ascii_only else _LEVELS
     with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
@@ -190,7 +190,7 @@ def _share(memory: GpuMemory) -> float | None:
 
 
 def graph(shares: Iterable[float | None], levels: str) -> str:
-    """Draw shares (0 to 1) as levels; None leaves a gap."""
+    """Draw shares (0 to 1) as levels, with a gap for each None."""
     return "".join(
         " " if share is None else levels[min(len(levels) - 1, int(share * len(levels)))] for share in shares
     )
@@ -234,7 +234,7 @@ def _shared(memory: GpuMemory) -> str:
 
 
 def holder_name(holder: Holder) -> str:
-    """Return a process's name, followed by the script for an interpreter."""
+    """Return a process's name, followed by the script if the process is an interpreter."""
     name = holder.name or "?"
     if name.startswith(_INTERPRETERS):
         script = next((word for word in holder.command[1:] if not word.startswith("-")), "")

@@ -1,4 +1,4 @@
-"""`rocenv mirror`: keep a folder that a web server can serve to machines without access to the internet."""
+"""`rocenv mirror`: fill a folder that a web server can serve to machines without internet access."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 @click.argument("folder", metavar="DIR", type=FOLDER)
 @json_option
 def command(folder: Path, as_json: bool) -> None:
-    """Put all packages and wheels of the envs in this home into DIR, for a web server.
+    """Copy all packages and wheels of the envs in this home to DIR, for a web server.
 
-    Run it again after you create or upgrade an env: it adds what is new, and removes nothing. It prints the
-    settings for machines that use the mirror.
+    Run it again after you create or upgrade an env: it adds new files and does not remove any. It prints the
+    settings for the machines that use the mirror.
     """
     from rocenv.install.mirror import update_mirror
 
@@ -37,12 +37,12 @@ def command(folder: Path, as_json: bool) -> None:
     locks = {each.name: each.record().lock for each in envs if not each.name.endswith("~old")}
     if not locks:
         raise PrefixError(
-            "there is no env to mirror",
-            hints=("create one with the set that the other machines need: `rocenv create`",),
+            "there are no envs to mirror",
+            hints=("create an env with the set that the other machines need: `rocenv create`",),
             code="env-missing",
         )
     done = update_mirror(folder, locks, context)
-    # The server's port and path are unknown; the root of a server on this machine is the best guess.
+    # The server's port and path are unknown, so assume the root of a server on this machine.
     base = f"http://{platform.node()}"
     settings = {prefix: f"{base}/{below}/" for prefix, below in sorted(done.settings.items())}
     if as_json:
@@ -60,8 +60,8 @@ def command(folder: Path, as_json: bool) -> None:
     for problem in done.problems:
         note(f"warning: {problem}")
     note(f"added {len(done.added)} files, {size_text(sum(done.added.values()))}, to `{folder}`")
-    note(f"on machines that use the mirror, if `{base}/` serves `{folder}`:")
+    note(f"settings for machines that use the mirror, if `{base}/` serves `{folder}`:")
     for prefix, url in settings.items():
         click.echo(shell_join("rocenv", "config", "set", f"mirrors.{prefix}", url))
     if GENERAL in done.settings:
-        note("`create` chooses wheels only from an https server; locks and bundles work with http, too")
+        note("`create` accepts wheels only from https servers; locks and bundles also work with http")

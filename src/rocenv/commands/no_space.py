@@ -1,4 +1,4 @@
-"""What to do about a full disk: what each command frees, and which other disk has room."""
+"""Hints for a full disk: how much each command frees, and which other disk has space."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from rocenv.core.errors import NoSpace
     from rocenv.home import Home
 
-_LEAST_BYTES = 1_000_000  # less is not worth a command
+_LEAST_BYTES = 1_000_000  # smaller amounts are not suggested
 
 
 def space_hints(error: NoSpace) -> tuple[str, ...]:
-    """Return the commands that free space, with their amounts, and the one that uses another disk."""
+    """Return the commands that free space and how much, and the command to use another disk."""
     context, place = Context(), Path(error.place)
     if not place.is_relative_to(context.home.path):
-        return (f"free some space on the disk of `{place}`, or choose another folder",)
+        return (f"free some space on the disk of `{place}`, or choose a different folder",)
     try:
         with context.progress.wait("Looking for disk space", closing=False):
             return tuple(_hints(error, context))
-    except (OSError, RocenvError):  # the home is damaged, or a file has just been removed
+    except (OSError, RocenvError):  # the home is damaged, or a file was just removed
         return error.hints
 
 
@@ -45,9 +45,9 @@ def _hints(error: NoSpace, context: Context) -> Iterator[str]:
     envs = all_prefixes(home)
     if sum(freed.values()) < max(lacking, _LEAST_BYTES):
         if envs:
-            yield "remove an env that you no longer need; `rocenv list` shows them"
+            yield "remove envs that you no longer need; `rocenv list` shows them"
         elif freed and error.needed_bytes:
-            yield "that is not enough: also remove other files from this disk"
+            yield "this is not enough: also remove other files from this disk"
     room = room_elsewhere(home.path, error.needed_bytes or _usual_bytes(context))
     if room is not None:
         stay = "; existing envs stay where they are" if envs else ""
@@ -55,9 +55,9 @@ def _hints(error: NoSpace, context: Context) -> Iterator[str]:
 
 
 def _freed(home: Home, keep: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """Yield what each command would free, without what a second attempt needs.
+    """Yield how much each command would free, without the files that a second attempt needs.
 
-    `keep` has the hashes of its files; if it is empty, every unfinished download may be one of them.
+    `keep` contains the hashes of these files; if it is empty, every partial download may be one of them.
     """
     from rocenv.install.store import sweep
 
@@ -78,7 +78,7 @@ def _size_of(files: list[Path]) -> int:
 
 
 def _usual_bytes(context: Context) -> int:
-    """The space that a usual set needs."""
+    """The space that a typical set needs."""
     found = (row.values[0] for row in context.matrix.threshold if row.key == "disk_least")
     return int(next(found, "0")) << 30
 

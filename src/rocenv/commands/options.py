@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_LENGTH = 200
 
 
 def short_enough(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """Reject option values that are longer than any name or version range."""
+    """Reject option values that are longer than any valid name or version range."""
     if value is not None and len(value) > _MAX_LENGTH:
         raise click.BadParameter(f"it is longer than {_MAX_LENGTH} characters")
     return value
@@ -38,13 +38,13 @@ def named_target(context: click.Context, parameter: click.Parameter, value: str)
 
 
 def text_option(name: str, metavar: str, complete: Any = None, **settings: Any) -> _Decorator:
-    """An option with a short text, such as a name or a version; "" by default."""
+    """An option whose value is a short text, such as a name or a version; the default is ""."""
     settings = {"default": "", "callback": short_enough, **settings}
     return click.option(name, metavar=metavar, shell_complete=complete, **settings)
 
 
 def target_option(metavar: str, help: str) -> _Decorator:
-    """`--target`, which accepts a product, too."""
+    """The option `--target`, which also accepts a product."""
     return text_option("--target", metavar, candidates.targets, callback=named_target, help=help)
 
 
@@ -60,5 +60,5 @@ offline_option: _Decorator = click.option(
     "--offline", is_flag=True, help="Use only files that are already on this machine."
 )
 level_option: _Decorator = click.option(
-    "--level", type=click.Choice(["quick", "full"]), help="All checks, or only what takes seconds."
+    "--level", type=click.Choice(["quick", "full"]), help="All checks, or only those that take seconds."
 )

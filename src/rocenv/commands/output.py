@@ -1,4 +1,4 @@
-"""How commands print and ask: data and JSON on stdout; notes for people, and questions, on stderr."""
+"""How commands print and ask: data and JSON go to stdout, notes and questions to stderr."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_LEAST_ROOM = 24  # columns for the last column of a table
+_LEAST_ROOM = 24  # minimum width of the last column of a table
 # A hint, or advice from `launch`, that is a command.
 _COMMAND = re.compile(r"(?:hint: |do:  |解决：)(?:rocenv|sudo|chmod|export|setx|python3?) ")
 
 
 def note(text: str, *, verbatim: bool = False) -> None:
-    """Print text for people, on stderr."""
+    """Print human-readable text to stderr."""
     print_text(sanitized(text), err=True, verbatim=verbatim)
 
 
 def silent(_text: str) -> None:
-    """Print nothing, where `note` would repeat something."""
+    """Print nothing; used instead of `note` where it would repeat something."""
 
 
 def hint(text: str) -> None:
-    """Print a hint, on stderr."""
+    """Print a hint to stderr."""
     note(f"hint: {text}")
 
 
 def print_text(text: str, *, err: bool = False, verbatim: bool = False) -> None:
-    """Print text for people; what was printed before comes first, even if it went to the other stream.
+    """Print human-readable text; flush stdout before writing to stderr, to preserve the order.
 
-    On a terminal, long lines are wrapped, except commands and `verbatim` texts, such as tables.
+    On a terminal, long lines are wrapped, except for commands and `verbatim` text, such as tables.
     """
     if err:
-        with suppress(OSError):  # `main` reports it
+        with suppress(OSError):  # `main` reports this
             sys.stdout.flush()
     width = 0 if verbatim else terminal_width(err=err)
     lines = text.split("\n")
@@ -52,7 +52,7 @@ def print_text(text: str, *, err: bool = False, verbatim: bool = False) -> None:
 
 
 def _fitted(line: str, width: int) -> list[str]:
-    """Wrap a line if it is too long; its indentation stays."""
+    """Wrap a line if it is too long, keeping its indentation."""
     indent = line[: len(line) - len(line.lstrip())]
     if columns_of(line) <= width or _COMMAND.match(line):
         return [line]
@@ -60,7 +60,7 @@ def _fitted(line: str, width: int) -> list[str]:
 
 
 def terminal_width(*, err: bool = False) -> int:
-    """Return how many columns a line can have on the stream's terminal; 0 if it is not a terminal."""
+    """Return the width of the stream's terminal, or 0 if it is not a terminal."""
     stream = sys.stderr if err else sys.stdout
     if not stream.isatty():
         return 0
@@ -71,10 +71,10 @@ def terminal_width(*, err: bool = False) -> int:
 
 
 def print_json(document: Any) -> None:
-    """Print a command's JSON document, on stdout."""
+    """Print a command's JSON document to stdout."""
     import json
 
-    # Not flushed: `main` does that, and a closed pipe is not an error there.
+    # Do not flush: `main` does, and does not treat a closed pipe as an error.
     sys.stdout.write(json.dumps(document, indent=1) + "\n")
 
 
@@ -84,18 +84,18 @@ def fields(source: object, *names: str) -> dict[str, Any]:
 
 
 def fields_or_none(source: object, *names: str) -> dict[str, Any]:
-    """Copy attributes into a JSON document, with null for empty texts."""
+    """Copy attributes into a JSON document, with null for empty strings."""
     return {name: getattr(source, name) or None for name in names}
 
 
-def colour(text: str, name: str, *, err: bool = False) -> str:
-    """Colour text if the stream is a terminal and the user has not set `NO_COLOR`."""
+def color(text: str, name: str, *, err: bool = False) -> str:
+    """Color text if the stream is a terminal and `NO_COLOR` is not set."""
     stream = sys.stderr if err else sys.stdout
     return click.style(text, fg=name) if stream.isatty() and "NO_COLOR" not in os.environ else text
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
-    """Align rows in columns; on a terminal the last column is wrapped to its width."""
+    """Align rows in columns. On a terminal, the last column is wrapped to fit."""
     if not rows:
         return ""
     widths = [max(columns_of(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
@@ -114,8 +114,8 @@ def columns(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def can_ask() -> bool:
-    """Whether a user at a terminal can answer a question."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()  # None: closed by the caller
+    """Whether a user at a terminal can answer questions."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()  # None if closed
 
 
 def require_yes(question: str, *, default: bool = False) -> None:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def plan_json(lock: Lock, missing: Sequence[str] = (), review: Review | None = None) -> dict[str, Any]:
-    """Return a plan as `resolve --json` prints it.
+    """Convert a plan to JSON, as `resolve --json` prints it.
 
     Args:
         lock: The plan.
         missing: What the user must provide or decide.
-        review: The parts of a `--from` lock that do not come from rocenv's data.
+        review: The parts of a `--from` lock that are not from rocenv's data.
     """
     from rocenv.activate.changes import apply
     from rocenv.core.codec import to_plain
@@ -64,13 +64,13 @@ def plan_text(
     of_lock: bool = False,
     to_come: tuple[int, int] | None = None,
 ) -> str:
-    """Return a plan for people; see `plan_json`.
+    """Render a plan as text.
 
     Args:
         lock: The plan.
         missing: What the user must provide or decide.
-        of_lock: Add what a lock from elsewhere could abuse.
-        to_come: Bytes to download and to unpack on this machine; None = this machine will not install it.
+        of_lock: Include what a lock from elsewhere could abuse.
+        to_come: Bytes to download and to unpack on this machine, or None if it will not install the plan.
     """
     runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
     what = ", ".join((lock.target, *lock.request.more_targets)) + runs_as if lock.target else "a compiler"
@@ -91,11 +91,11 @@ def plan_text(
 
 
 def _size_line(lock: Lock, download: int, unpacked: int) -> str:
-    """Sum up what the installation costs on this machine."""
+    """Summarize what to download, and the disk space that the installation needs."""
     if not download and not unpacked:
         return "  everything is already on this machine"
     total = sum(artifact.size_bytes for artifact in lock.artifacts)
-    cached = f" ({size_text(total - download)} are cached)" if 0 < download < total else ""
+    cached = f" ({size_text(total - download)} already cached)" if 0 < download < total else ""
     return f"  download {size_text(download)}{cached}, disk space {size_text(download + unpacked)}"
 
 

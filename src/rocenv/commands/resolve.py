@@ -1,4 +1,4 @@
-"""`rocenv resolve`: show the plan without carrying it out."""
+"""`rocenv resolve`: show the plan without installing it."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _OPTIONS = (
         flag_value="*",
         help="Also install PyTorch. Without SPEC: the newest compatible release.",
     ),
-    click.option("--no-torch", is_flag=True, help="Do not install PyTorch (default, except with --zluda)."),
-    text_option("--python", "SPEC", candidates.pythons, help="Version of Python for PyTorch."),
+    click.option("--no-torch", is_flag=True, help="Do not install PyTorch (the default without --zluda)."),
+    text_option("--python", "SPEC", candidates.pythons, help="Python version for PyTorch."),
     text_option(
         "--target",
         "GPU[,GPU]",
@@ -57,28 +57,28 @@ _OPTIONS = (
         "--channel",
         "CH",
         candidates.channels,
-        help="Use only sets from this channel (source of packages).",
+        help="Use only sets from this channel (package source).",
     ),
     click.option(
         "--platform",
         type=PLATFORM,
-        help="The operating system that the set is for. Default: this one.",
+        help="The operating system for which to choose a set. Default: this one.",
     ),
     text_option(
         "--driver",
         "VER",
-        help="Driver on the machine that the set is for: the kernel driver, or Windows' display driver.",
+        help="The driver to assume: the kernel driver or, on Windows, the display driver.",
     ),
     click.option(
         "--dev", is_flag=True, help="Also install compilers and headers if they are separate packages."
     ),
-    click.option("--no-guard", is_flag=True, help="Allow pip and uv to replace the env's builds for ROCm."),
+    click.option("--no-guard", is_flag=True, help="Allow pip and uv to replace the env's ROCm builds."),
     text_option(
         "--app",
         "APP",
         candidates.apps,
-        help="Choose a set that this app works with. The plan shows whether the app itself is included, and "
-        "which channel has it.",
+        help="Choose a set that works with this app. The plan shows whether the app itself is included, and "
+        "which channel provides it.",
     ),
 )
 _NAMES = (
@@ -88,7 +88,7 @@ _NAMES = (
 
 
 def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a request to a command, which receives them as one `request`."""
+    """Add the options of a request to a command, which receives them as a single `request`."""
 
     @functools.wraps(function)
     def with_request(*args: Any, **options: Any) -> Any:
@@ -126,7 +126,7 @@ def plan_for(
 
 
 def requirements(lock: Lock, complete: CompleteRequest, context: Context, command: str) -> tuple[str, ...]:
-    """List what the user must provide or decide before the set works; `command` would be run again."""
+    """List what the user must provide or decide before the set works, with variants of `command` to run."""
     from rocenv.resolve.apps import lacking
     from rocenv.resolve.drivers import lacking_on_wsl
 

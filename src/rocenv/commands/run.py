@@ -43,7 +43,7 @@ class _Run(click.Command):
 @env_argument
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD…")
 def command(name: str, argv: tuple[str, ...]) -> None:
-    """Run CMD with the libraries and settings of the env NAME, and return its exit code."""
+    """Run CMD with the libraries and settings of the env NAME, and exit with its exit code."""
     if argv[0] == "--":
         argv = argv[1:]
     if not argv:
@@ -65,7 +65,7 @@ def command(name: str, argv: tuple[str, ...]) -> None:
 
 
 def _warn_of_lost_files(prefix: Prefix, record: Record) -> None:
-    """Warn if a main part of the env is missing; the command may not need it."""
+    """Warn if a main part of the env is missing, because the command may need it."""
     lost = lost_files(prefix, record)
     if lost:
         what = (
@@ -76,7 +76,7 @@ def _warn_of_lost_files(prefix: Prefix, record: Record) -> None:
 
 @contextlib.contextmanager
 def tool_hints(prefix: Prefix, record: Record, context: Context) -> Iterator[None]:
-    """Extend the error for a missing ROCm tool with the command that creates an env with that tool."""
+    """Add a hint to the error for a missing ROCm tool: the command that creates an env with that tool."""
     try:
         yield
     except CommandNotFound as error:
@@ -89,10 +89,10 @@ def tool_hints(prefix: Prefix, record: Record, context: Context) -> Iterator[Non
             release = series(rocm.version) if rocm is not None else ""
             if f"--rocm {release} " not in f"{command} ":
                 hint = (
-                    f"no set of ROCm {release} contains ROCm's compilers and tools, but this one of another "
+                    f"no set with ROCm {release} contains ROCm's compilers and tools, but a set with another "
                     f"release does: `{command}`"
                 )
             if not command:
-                hint = f"rocenv knows no set for {record.lock.target} that contains `{error.name}`"
+                hint = f"rocenv does not know a set for {record.lock.target} that contains `{error.name}`"
             error.hints = (hint, *error.hints)
         raise

@@ -1,7 +1,7 @@
 """`rocenv trust`: let a folder's `.rocenv` file choose the env for shells in that folder.
 
-The file contains one line, the name of an env. rocenv uses it only while it is byte for byte
-what the user trusted: not everyone who can write to a folder should decide what a shell does in it.
+The file contains one line, the name of an env. rocenv uses it only while its content is exactly what the user
+trusted, because others who can write to the folder must not control what a shell does there.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 FILE = ".rocenv"
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 _MAX_NAME_LENGTH = 200
 
 
 @click.command()
 @click.argument("folder", required=False, type=click.Path(file_okay=False, readable=False))
-@click.option("--forget", "mode", flag_value="forget", help="Stop trusting it.")
+@click.option("--forget", "mode", flag_value="forget", help="Stop trusting the file.")
 @click.option("--check", "mode", flag_value="check", help="Print the env's name if rocenv may activate it.")
 @click.option("--list", "mode", flag_value="list", help="List the trusted folders.")
 @json_option
 def command(folder: str | None, mode: str | None, as_json: bool) -> int:
-    """Trust the `.rocenv` file in FOLDER as it is now. Default: this folder, or the nearest one above.
+    """Trust the `.rocenv` file in FOLDER as it is now. Default: this folder, or the nearest parent with one.
 
     The file contains the name of an env. A shell with the hook (`rocenv hook`) activates that env when you
-    enter the folder, and deactivates it when you leave. If the file changes, you must trust it again.
+    enter the folder, and deactivates it when you leave the folder. If the file changes, trust it again.
     """
     home = Context().home
     if folder == "":
-        raise click.UsageError("FOLDER is empty; leave it out for the current folder")
+        raise click.UsageError("FOLDER is empty; omit it to use the current folder")
     if mode == "list":
         if folder is not None:
-            raise click.UsageError("`--list` lists all trusted folders; leave the folder out")
+            raise click.UsageError("`--list` lists all trusted folders; omit the folder")
         _list(home, as_json)
         return 0
     chosen = folder or _nearest(_here()) or _here()
@@ -64,7 +64,7 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
     name = found.prefix.name
     note(f"trusted `{found.shown}`, which names env `{name}`")
     if found.prefix.state != "complete":
-        note(f"there is no such env yet; create it: `rocenv create {shell_join(name)} --torch`")
+        note(f"that env does not exist yet; create it: `rocenv create {shell_join(name)} --torch`")
     if as_json:
         print_json({"folder": found.folder, "env": name})
     return 0
@@ -74,8 +74,8 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
 class _FolderFile:
     """A folder's `.rocenv` file."""
 
-    folder: str  # its real path
-    prefix: Prefix  # of the env in the file, which may not exist
+    folder: str  # with links resolved
+    prefix: Prefix  # of the env that the file names, which may not exist
     sha256: str
 
     @property
@@ -87,13 +87,13 @@ def _here() -> str:
     try:
         return os.getcwd()
     except OSError as error:
-        raise RocenvError(f"cannot find the current folder: {error.strerror}") from error
+        raise RocenvError(f"cannot determine the current folder: {error.strerror}") from error
 
 
 def _nearest(folder: str) -> str:
-    """Find the nearest folder with a `.rocenv` file, from this one upwards; "" if there is none.
+    """Find the nearest folder with a `.rocenv` file, starting at this one, or return "".
 
-    A folder of that name does not count: every env has one.
+    A folder named `.rocenv` does not count, because every env has one.
     """
     here = os.path.realpath(folder)
     while not os.path.isfile(os.path.join(here, FILE)):
@@ -110,7 +110,7 @@ def _check(folder: str, home: Home, as_json: bool) -> int:
     except RocenvError as error:
         if as_json:
             raise
-        # The hook calls this at the prompt, where two lines are enough.
+        # The hook runs this before each prompt, where two lines are enough.
         note("\n  ".join((f"rocenv: {error.message}", *error.hints[:1])))
         return 1
     if as_json:
@@ -123,7 +123,7 @@ def _check(folder: str, home: Home, as_json: bool) -> int:
 def _require_trusted(found: _FolderFile, home: Home) -> None:
     """Raise RocenvError unless the user trusts the file as it is and its env is complete.
 
-    The first hint is the command that helps.
+    The first hint is the command to run.
     """
     name = found.prefix.name
     known = config.load(home.config_file).trusted.get(key_of(found.folder))
@@ -145,7 +145,7 @@ def _require_trusted(found: _FolderFile, home: Home) -> None:
 
 
 def _forget(folder: str, home: Home, as_json: bool) -> None:
-    """Stop trusting a folder's file; the folder may no longer exist."""
+    """Stop trusting a folder's file, even if the folder no longer exists."""
     with locked(home.lock("settings", "trusted")):
         forgotten = config.unset(home.config_file, ("trusted", key_of(folder)))
     shown = _printable(folder)
@@ -172,28 +172,28 @@ def _list(home: Home, as_json: bool) -> None:
         rows += [(each["env"] or "-", str(each["state"]), _printable(str(each["folder"]))) for each in listed]
         click.echo(columns(rows))
     else:
-        note("you trust no folder yet")
+        note("you have not trusted any folders yet")
 
 
 def key_of(folder: str) -> str:
-    """Encode a folder as a key in the settings: unprintable characters become numbers, such as `%A;`."""
+    """Encode a folder as a settings key; unprintable characters become numbers, such as `%A;`."""
     return "".join(f"%{ord(c):X};" if c == "%" or not c.isprintable() else c for c in folder)
 
 
 def folder_of(key: str) -> str:
-    """Decode a key from `key_of`; any other key is returned unchanged."""
+    """Decode a key from `key_of`; other keys are returned unchanged."""
     first, *rest = key.split("%")
     try:
         parts = [part.split(";", 1) for part in rest]
         folder = first + "".join(chr(int(number, 16)) + text for number, text in parts)
-        os.fsencode(folder)  # paths contain no other lone surrogates
+        os.fsencode(folder)  # fails for lone surrogates that cannot be in paths
     except (ValueError, OverflowError):
         return key
     return folder
 
 
 def _printable(path: str) -> str:
-    """Make a path safe to print on one line."""
+    """Make a path safe to print on a single line."""
     return "".join(char if char.isprintable() else "?" for char in path)
 
 
@@ -207,7 +207,7 @@ def _read(folder: str, home: Home) -> _FolderFile:
     content = _content(real, home)
     name = _name(real, content)
     try:
-        os.fsencode(name)  # some names do not exist in a locale without UTF-8
+        os.fsencode(name)  # a locale without UTF-8 cannot represent all names
         prefix = prefix_of(home, name)
     except (PrefixError, UnicodeEncodeError) as error:
         why = error.message if isinstance(error, PrefixError) else "this locale cannot represent the name"
@@ -219,11 +219,11 @@ def _content(folder: str, home: Home) -> bytes:
     path = os.path.join(folder, FILE)
     try:
         with open_regular(path) as stream:
-            content = stream.read(MOST_BYTES + 1)
+            content = stream.read(MAX_BYTES + 1)
     except PermissionError as error:
         raise RocenvError(
             f"cannot read `{_printable(path)}`: {error.strerror}",
-            hints=("ask its owner for permission to read it",),
+            hints=("ask the owner for permission to read it",),
             code="folder-file",
         ) from error
     except (OSError, ValueError) as error:
@@ -231,16 +231,16 @@ def _content(folder: str, home: Home) -> bytes:
         write = f"echo {shell_join(next(names, 'default'))} > {FILE}"
         raise RocenvError(
             f"there is no `{FILE}` file in `{_printable(folder)}`",
-            hints=(f"create one with the name of an env in it, for example: `{write}`",),
+            hints=(f"create one that contains the name of an env, for example: `{write}`",),
             code="folder-file",
         ) from error
-    if len(content) > MOST_BYTES:
-        raise _malformed(folder, f"it has more than {MOST_BYTES} bytes")
+    if len(content) > MAX_BYTES:
+        raise _malformed(folder, f"it is larger than {MAX_BYTES} bytes")
     return content
 
 
 def _name(folder: str, content: bytes) -> str:
-    """Return the first line; all others must be empty, because the hook reads the first line only."""
+    """Return the first line. The others must be empty, because the hook reads only the first line."""
     try:
         first, *rest = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -251,13 +251,13 @@ def _name(folder: str, content: bytes) -> str:
     if not name:
         raise _malformed(folder, "its first line is empty")
     if len(name) > _MAX_NAME_LENGTH:
-        raise _malformed(folder, "its line is too long for a name")
+        raise _malformed(folder, "its first line is too long for a name")
     return name
 
 
 def _malformed(folder: str, why: str) -> RocenvError:
     return RocenvError(
         f"`{_printable(os.path.join(folder, FILE))}` does not contain the name of an env: {why}",
-        hints=("the file must contain one line with the name of an env, and nothing else",),
+        hints=("the file must contain a single line with the name of an env",),
         code="folder-file",
     )

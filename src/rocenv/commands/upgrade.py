@@ -1,4 +1,4 @@
-"""`rocenv upgrade`: build the newest set for an env's request beside it, verify it, and swap."""
+"""`rocenv upgrade`: build the newest set for an env's request, verify it, and replace the env's set."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _SHOWN = 8
 
 @click.command()
 @env_argument
-@click.option("--rollback", is_flag=True, help="Return to the set before the last upgrade.")
-@click.option("--dry-run", is_flag=True, help="Stop after showing what would change.")
+@click.option("--rollback", is_flag=True, help="Go back to the set before the last upgrade.")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @offline_option
-@click.option("--no-verify", is_flag=True, help="Swap without verifying the new set.")
+@click.option("--no-verify", is_flag=True, help="Do not verify the new set.")
 @yes_option
 @json_option
 def command(
     name: str, rollback: bool, dry_run: bool, offline: bool, no_verify: bool, yes: bool, as_json: bool
 ) -> int:
-    """Upgrade the env NAME to the newest set that meets the request it was created with.
+    """Upgrade the env NAME to the newest set that meets the request from which it was created.
 
-    The new set is built beside the env and verified; only then does it take the env's place. The replaced set
-    is kept as `NAME~old` until the next upgrade, and --rollback returns to it.
+    The new set is built and verified first, and only then replaces the old one. The old set is kept as
+    `NAME~old` until the next upgrade, and --rollback goes back to it.
     """
     from rocenv.install import upgrade
     from rocenv.request import complete_request
 
     if rollback and (dry_run or offline or no_verify):
-        raise click.UsageError("--rollback uses the kept set as it is; add only -y or --json")
+        raise click.UsageError("--rollback can be combined only with -y and --json")
     context = Context(offline=offline)
     name = prefix_of(context.home, name).name
     with storage_errors(context.home.path):
@@ -79,17 +79,17 @@ def command(
         verdict = _swap(context, name, lock, verifies=not no_verify)
         plain = verification_to_plain(verdict) if verdict else None
         result = {**result, "changed": True, "verify": plain}
-        note(f"env `{name}` has the new set; to return: `rocenv upgrade {shell_join(name)} --rollback`")
+        note(f"upgraded env `{name}`; to undo: `rocenv upgrade {shell_join(name)} --rollback`")
     if as_json:
         print_json(result)
     return 0
 
 
 def _swap(context: Context, name: str, lock: Lock, *, verifies: bool) -> Verification | None:
-    """Build the new set, verify it, and let it replace the old one.
+    """Build the new set, verify it, and replace the old set with it.
 
     Raises:
-        RocenvError: The new set does not work on this machine; the env keeps its own.
+        RocenvError: The new set does not work on this machine, so the env keeps the old one.
     """
     from rocenv.install import upgrade
 
@@ -99,8 +99,7 @@ def _swap(context: Context, name: str, lock: Lock, *, verifies: bool) -> Verific
     verdict = verify_env(new, context) if verifies else None
     if verdict is not None and verdict.broken:
         raise RocenvError(
-            f"the new set does not work on this machine, so env `{name}` keeps its own; the new one is env "
-            f"`{new.name}`",
+            f"the new set, env `{new.name}`, does not work on this machine, so env `{name}` is unchanged",
             hints=(
                 f"rocenv verify {shell_join(new.name)}",
                 f"to remove it: `rocenv remove {shell_join(new.name)}`",
@@ -123,15 +122,15 @@ def _roll_back(context: Context, prefix: Prefix, *, as_json: bool) -> int:
     if as_json:
         print_json({"env": prefix.name, "changed": True, "changes": changes, "plan": plan_json(lock)})
     note(_text(prefix.name, changes, None))
-    note(f"env `{prefix.name}` is back to its old set; check it: `rocenv verify {shell_join(prefix.name)}`")
+    note(f"env `{prefix.name}` has its old set again; verify it: `rocenv verify {shell_join(prefix.name)}`")
     return 0
 
 
 def _request_again(lock: Lock) -> Request:
-    """Return a lock's request as the options that were passed to `create`.
+    """Return a lock's request, with only the options that were passed to `create`.
 
     Raises:
-        RocenvError: The lock was not made from a request (a compiler's lock, for example).
+        RocenvError: The lock was not created from a request; for example, it is a compiler's.
     """
     from rocenv.resolve.request import NO_TORCH
 
@@ -147,7 +146,7 @@ def _request_again(lock: Lock) -> Request:
 
 
 def _changes(old: Lock, new: Lock) -> Iterator[dict[str, str | None]]:
-    """Compare two sets, and yield an entry for each part that differs."""
+    """Yield an entry for each part that differs between two sets."""
     before, after = _by_name(old), _by_name(new)
     for key in dict.fromkeys((*after, *before)):
         was, now = before.get(key), after.get(key)
@@ -169,8 +168,8 @@ def _by_name(lock: Lock) -> dict[str, Component]:
 def _is_same(was: Component, now: Component) -> bool:
     """Whether a planned part is the installed one.
 
-    A plan can be missing hashes that the first download records, and lists AMD's installer where the
-    installed part is a copy of an SDK. Then the version decides.
+    A plan may lack hashes that the first download records, and it lists AMD's installer where the installed
+    part is a copy of an SDK. In these cases, compare the versions.
     """
     if (was.version, was.channel, was.python) != (now.version, now.channel, now.python):
         return False
@@ -190,18 +189,18 @@ def _text(name: str, changes: list[dict[str, str | None]], lock: Lock | None) ->
 
 
 def _about_added(name: str, added: list[str]) -> str:
-    """Report which of the user's packages the new set will not have, and how to list them."""
+    """Report which packages of the user the new set will not have, and how to list them."""
     from rocenv.core.versions import joined
 
     old = shell_join(f"{name}~old")
     return (
-        f"the new set omits {len(added)} packages that you installed into this env: {joined(added, _SHOWN)}; "
+        f"the new set omits {len(added)} packages that you installed in this env: {joined(added, _SHOWN)}; "
         f"after the upgrade, `rocenv run {old} -- python -m pip freeze` lists them"
     )
 
 
 def _build_beside(new: Prefix, lock: Lock, context: Context) -> None:
-    """Build the new set, unless an earlier upgrade did that already."""
+    """Build the new set, unless an earlier upgrade already did."""
     from rocenv.install.change import remove
 
     if new.state == "complete":

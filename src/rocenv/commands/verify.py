@@ -1,4 +1,4 @@
-"""`rocenv verify`: run the ladder."""
+"""`rocenv verify`: run the verification ladder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.options import FILE, FOLDER, env_argument, json_option, target_option, text_option
-from rocenv.commands.output import colour, note, print_json, print_text, terminal_width
+from rocenv.commands.output import color, note, print_json, print_text, terminal_width
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import WrongUsage
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.verify import Level
 
-# What a check would have done, where its result does not say so.
-_SKIPPED = {"gemm": "matrix product", "blas": "matrix products with AMD's library"}
-_COLOURS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
+# The purpose of skipped checks whose result does not mention it.
+_SKIPPED = {"gemm": "matrix multiplication", "blas": "matrix multiplication with AMD's library"}
+_COLORS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 
 
 def print_rung(result: RungResult, *, err: bool = False) -> None:
     """Print the result of a rung."""
     status = "no GPU" if result.no_device else result.status
-    coloured = colour(f"{status:8}", _COLOURS[result.status], err=err)
+    colored = color(f"{status:8}", _COLORS[result.status], err=err)
     about = f"{_SKIPPED[result.rung]}: " if result.status == "skipped" and result.rung in _SKIPPED else ""
     start, detail = (
-        f"  {result.rung:8} {coloured} {result.elapsed_s:7.2f} s  ",
+        f"  {result.rung:8} {colored} {result.elapsed_s:7.2f} s  ",
         about + sanitized(result.detail),
     )
     width = terminal_width(err=err)
@@ -48,24 +48,24 @@ def print_rung(result: RungResult, *, err: bool = False) -> None:
     print_text("\n".join(lines or [start + " ".join(detail.split())]), err=err, verbatim=True)
     if result.status in ("failed", "crashed", "timeout"):
         for line in result.stderr_tail.splitlines():
-            if not line.startswith(CALLING):  # the detail shows the call that did not return
+            if not line.startswith(CALLING):  # the detail already names the call that did not return
                 print_text(f"    | {sanitized(line)}", err=err)
         for code in result.findings:
             click.echo(f"    known cause: `rocenv explain {code}`", err=err)
 
 
 def verdict_text(verdict: Verification, app: str = "") -> str:
-    """Sum up a verification in one or two sentences, with the known advice about such a set.
+    """Summarize a verification in one or two sentences, with advice about such sets.
 
     Args:
         verdict: The results.
-        app: The app that was also started; "" = none.
+        app: The app that was also started, or "".
     """
     return "\n".join([_summary(verdict, app), *verdict.advice])
 
 
 def _summary(verdict: Verification, app: str) -> str:
-    target = f" for {verdict.target}" if verdict.target else ""  # a compiler has many targets
+    target = f" for {verdict.target}" if verdict.target else ""  # a compiler supports many targets
     level = f"OK up to `{verdict.level}`{target}" if verdict.level else f"Nothing was verified{target}"
     if verdict.broken:
         worst = verdict.broken[0]
@@ -75,20 +75,20 @@ def _summary(verdict: Verification, app: str) -> str:
             return text
         if worst.rung == APP_RUNG:
             text = f"{level}, but {app} does not work in env `{verdict.env}`: `{APP_RUNG}` {status}"
-            if not worst.stderr_tail:  # there is no log, and the detail says what to do
+            if not worst.stderr_tail:  # there is no log, and the detail contains the advice
                 return text
         again = shell_join("rocenv", "verify", verdict.env, *(("--app", app) if app else ()))
         return f"{text}; `{again} --save-artifacts {shell_join(f'verify-{verdict.env}')}` keeps the logs"
     if verdict.no_device:
-        return f"{level}. The remaining checks need an AMD GPU, and this machine has none that can be used"
+        return f"{level}. The remaining checks need a usable AMD GPU, and this machine has none"
     app_unknown = app and all(each.status != "passed" for each in verdict.results if each.rung == APP_RUNG)
-    return f"{level}. Whether {app} works in it is unknown" if app_unknown else level
+    return f"{level}. Whether {app} works in this env is unknown" if app_unknown else level
 
 
 def _app_check(
     context: Context, prefix: Prefix, app: str, target: str, timeout_s: int, save_dir: Path | None
 ) -> Callable[[tuple[RungResult, ...]], RungResult]:
-    """Return a function that asks an app for its GPUs; raise RocenvError if no app can be asked."""
+    """Return a check that lists the GPUs that an app finds; raise RocenvError if the app cannot list them."""
     from rocenv.apps.rung import app_rung
     from rocenv.host import detect
 
@@ -104,7 +104,7 @@ def _app_check(
     )
 
     def ask(results: tuple[RungResult, ...]) -> RungResult:
-        with context.progress.wait(f"Asking {app}"):
+        with context.progress.wait(f"Querying {app}"):
             return rung.result(results)
 
     return ask
@@ -115,36 +115,36 @@ def _app_check(
 @click.option("--upto", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last check to run.")
 @target_option("GFX|PRODUCT", "Verify for this target instead of the env's.")
 @text_option(
-    "--app", "APP", candidates.apps, help="Also start this app in the env and ask which GPUs it finds."
+    "--app", "APP", candidates.apps, help="Also start this app in the env and check which GPUs it finds."
 )
 @click.option(
     "--save-artifacts",
     metavar="DIR",
     type=FOLDER,
-    help="Keep the GEMM source, the code objects and the logs in DIR.",
+    help="Save the GEMM source, the code objects and the logs in DIR.",
 )
 @click.option(
     "--report",
     "report_file",
     metavar="FILE",
     type=FILE,
-    help="Write this machine, the set and the results to FILE, without personal names, for an issue.",
+    help="Write this machine, the set and the results to FILE, for an issue; omits personal names.",
 )
 @click.option(
     *("--timeout", "timeout_s"),
     metavar="S",
     type=click.IntRange(1, 86_400),
-    help="Seconds for each check; with --node, for everything, 50 by default.",
+    help="Time limit for each check in seconds. With --node: for all checks together (default: 50).",
 )
 @click.option(
     "--node",
     is_flag=True,
-    help="Check this node of a cluster: end in time, print a reason to drain it, exit with 0 or 1.",
+    help="Check this cluster node within a time limit, print a reason to drain it, and exit with 0 or 1.",
 )
 @click.option(
     "--level",
     type=click.Choice(["quick", "full"]),
-    help="With --node: all checks, or only what takes seconds; default: full.",
+    help="With --node: all checks, or only those that take seconds (default: full).",
 )
 @json_option
 def command(
@@ -159,11 +159,11 @@ def command(
     level: Level | None,
     as_json: bool,
 ) -> int:
-    """Test the env NAME: one check after the other, each in its own process in case it crashes.
+    """Test the env NAME: run the checks one by one, each in its own process.
 
-    The checks `gemm` (matrix product) and `blas` (the same with AMD's library) prove that the GPU computes
-    correctly. The exit code is 0 if all checks passed, 1 if one failed, and 4 if the remaining checks need a
-    GPU that this machine does not have.
+    The checks `gemm` (matrix multiplication) and `blas` (the same with AMD's library) prove that the GPU
+    computes correctly. The exit code is 0 if all checks passed, 1 if one failed, and 4 if the remaining
+    checks need a GPU and this machine has none.
     """
     if node:
         if target or app or save_artifacts or report_file or upto != RUNGS[-1]:

@@ -1,4 +1,4 @@
-"""Compare the nodes of a cluster: which are broken, and which differ from their peers."""
+"""Find the nodes of a cluster that are broken or differ from their peers."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 T = TypeVar("T", str, "tuple[tuple[str, str], ...]")
 
-_SLOW = 0.8  # share of the peers' rate
-_SMALL = re.compile(r" \d{1,3}x")  # products that measure the program rather than the card
+_SLOW = 0.8  # of the peers' usual rate
+_SMALL = re.compile(r" \d{1,3}x")  # multiplications too small to measure the GPU
 _STALE = datetime.timedelta(days=1)
-# Fewer GPUs than most is a loss if only one node, or at most this share of them, has so few.
+# Having fewer GPUs than most nodes counts as a loss for a single node, or for at most this share of them.
 _FEW = 0.25
 
 
 class Finding(NamedTuple):
-    """Something about a node."""
+    """A problem with a node, or a difference from its peers."""
 
     node: str
     code: str
     detail: str
-    reason: str = ""  # to drain the node; "" = it may stay in use
+    reason: str = ""  # the reason to drain the node, or "" to keep it in use
 
 
 def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[str, str]) -> list[Finding]:
-    """List what is wrong with the nodes or different from their peers, sorted by node.
+    """List problems with nodes and differences from their peers, sorted by node.
 
     Args:
-        results: Their answers.
-        gpus_before: Node -> the number of GPUs that it once had.
-        states: Node -> why it was not asked: its state in Slurm; or `silent`: it was asked just now. Empty if
-            the answers were collected earlier.
+        results: The nodes' results.
+        gpus_before: Node -> the most GPUs that it has had.
+        states: Node -> its state in Slurm if that is why it was not checked, or `silent` if it was checked
+            just now. Empty if the results were collected earlier.
     """
     answers = results.newest.values()
     found = [
@@ -60,21 +60,19 @@ def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[s
 
 
 def _silent(results: Results, states: Mapping[str, str]) -> Iterator[Finding]:
-    # One node whose clock is wrong must not make all others look old.
+    # A single node with a wrong clock must not make the results of all others look old.
     latest = datetime.datetime.now(datetime.timezone.utc) + _STALE
     times = {node: datetime.datetime.fromisoformat(each.when) for node, each in results.newest.items()}
     newest = max((when for when in times.values() if when <= latest), default=latest)
     for node, each in results.newest.items():
         if node not in states and times[node] < newest - _STALE:
-            yield Finding(node, "no-answer", f"no answer since {each.when}", f"{PREFIX}no answer")
+            yield Finding(node, "no-answer", f"no response since {each.when}", f"{PREFIX}no response")
     for node in {*results.silent, *states} - results.newest.keys():
         state = states.get(node, "silent")
         if state == "silent":
-            yield Finding(node, "no-answer", "no answer", f"{PREFIX}no answer")
+            yield Finding(node, "no-answer", "no response", f"{PREFIX}no response")
         else:
-            yield Finding(
-                node, state, f"not checked, because Slurm says that it is {state.replace('-', ' ')}"
-            )
+            yield Finding(node, state, f"not checked, because Slurm lists it as {state.replace('-', ' ')}")
 
 
 def _slow(answers: Iterable[Result]) -> Iterator[Finding]:
@@ -95,7 +93,7 @@ def _slow(answers: Iterable[Result]) -> Iterator[Finding]:
 
 
 def rate_text(rate: float) -> str:
-    """Format a rate in GFLOP/s: `0.5123`, `23910`."""
+    """Format a rate in GFLOP/s, such as `0.5123` or `23910`."""
     return f"{rate:.0f}" if rate >= 1000 else f"{rate:.4g}"
 
 
@@ -155,7 +153,7 @@ def _different_firmware(answers: Iterable[Result]) -> Iterator[Finding]:
 
 
 def _minority(values: Mapping[K, T]) -> Iterator[tuple[K, T, T]]:
-    """Yield the keys whose value is known but not the most common one, with both values."""
+    """Yield each key with a known value that is not the most common one, and both values."""
     counts = Counter(value for value in values.values() if value)
     if len(counts) > 1:
         usual = max(counts, key=lambda value: (counts[value], value))
@@ -165,7 +163,7 @@ def _minority(values: Mapping[K, T]) -> Iterator[tuple[K, T, T]]:
 
 
 def to_drain(found: Iterable[Finding]) -> dict[str, list[str]]:
-    """Group the nodes to drain by reason; the first reason of a node counts."""
+    """Group the nodes to drain by reason; only the first reason of each node counts."""
     reasons: dict[str, str] = {}
     for each in found:
         if each.reason:
@@ -177,7 +175,7 @@ def to_drain(found: Iterable[Finding]) -> dict[str, list[str]]:
 
 
 def commands(drain: Mapping[str, Sequence[str]], resume: Sequence[str] = ()) -> list[str]:
-    """Return the commands that drain nodes, by reason, and that resume nodes."""
+    """Return the commands that drain nodes, grouped by reason, and that resume nodes."""
     words: list[tuple[Sequence[str], tuple[str, ...]]]
     words = [(nodes, ("State=DRAIN", f"Reason={reason}")) for reason, nodes in drain.items()]
     words += [(resume, ("State=RESUME",))] if resume else []

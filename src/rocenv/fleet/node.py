@@ -1,7 +1,7 @@
-"""Check one node of a cluster within a time limit, whatever hangs.
+"""Check one node of a cluster within a time limit, even if something hangs.
 
-The watchdog runs the check in a child process that prints a line of JSON for each thing that it finds out.
-When the time is over, the watchdog reports what it has, even if the kernel cannot kill the child.
+The watchdog runs the check in a child process, which prints each result as a line of JSON. At the time limit,
+the watchdog reports the results so far, even if the kernel cannot kill the child.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.verify import Level
 
-PREFIX = "rocenv:"  # begins each reason with which rocenv drains a node
-LONGEST_REASON = 19  # characters that `sinfo -R` shows
+PREFIX = "rocenv:"  # prefix of every drain reason that rocenv sets
+MAX_REASON = 19  # characters that `sinfo -R` shows
 TIMEOUT_S = 50  # Slurm kills a HealthCheckProgram after 60 s
-_STOP_S = 0.5  # to end the child, twice
-_ANSWER_S = 1.0  # for the child's answer after its last rung
-_MOST_LINE_BYTES = 1 << 20
+_STOP_S = 0.5  # after SIGTERM, and again after SIGKILL
+_RESULT_S = 1.0  # to read the child's result after its last rung
+_MAX_LINE_BYTES = 1 << 20
 _STATUSES = {"failed": "bad", "crashed": "died", "timeout": "hung"}
 _CODES = {
     "data-invalid": "env damaged",
@@ -47,12 +47,12 @@ _CODES = {
     "env-moved": "env moved",
     "no-temp": "no space",
 }
-# Text in the detail of `blas`: "float32 within the bound, 123 GFLOP/s at 4096x4096".
+# Text in the details of `blas`, such as "float32 within the bound, 123 GFLOP/s at 4096x4096".
 _RATE = re.compile(r"(\w+) within the bound, ([\d.e+]+) GFLOP/s at (\d+x\d+)")
 
 
 def node_name() -> str:
-    """Return the name by which the cluster knows this machine."""
+    """Return this machine's node name in the cluster."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
 
 
@@ -65,12 +65,12 @@ def watch(env: str, level: Level, timeout_s: float) -> dict[str, Any]:
     Args:
         env: The env's name. This process does not check whether it exists, because a file server may hang.
         level: How thorough the check is.
-        timeout_s: The time limit for everything.
+        timeout_s: The time limit, including the child's termination.
     """
     start = time.monotonic()
     stop_s = min(_STOP_S, timeout_s / 8)
-    for_child = timeout_s - min(2 * stop_s + _ANSWER_S, timeout_s / 2)
-    argv = [sys.executable, *process.own_child("rocenv.fleet.node", env, level, f"{for_child - _ANSWER_S:g}")]
+    for_child = timeout_s - min(2 * stop_s + _RESULT_S, timeout_s / 2)
+    argv = [sys.executable, *process.own_child("rocenv.fleet.node", env, level, f"{for_child - _RESULT_S:g}")]
     document: dict[str, Any] = {
         "schema": 1,
         "rocenv": __version__,
@@ -95,7 +95,7 @@ def watch(env: str, level: Level, timeout_s: float) -> dict[str, Any]:
             child = process.start_group(
                 argv, None, stdin=process.DROP, stdout=process.KEEP, stderr=process.KEEP
             )
-        except OSError as error:  # too many processes, say
+        except OSError as error:  # for example, too many processes
             return document | {"detail": f"cannot start the check: {error.strerror}"}
         try:
             _collect(document, child, start + for_child, f"{timeout_s:g} s")
@@ -118,16 +118,16 @@ def _collect(document: dict[str, Any], child: subprocess.Popen[bytes], deadline:
         except queue.Empty:
             last = document["rungs"][-1]["rung"] if document["rungs"] else ""
             after = f" after the check `{last}`" if last else ""
-            document |= {"reason": f"{PREFIX}timed out", "detail": f"no answer within {limit}{after}"}
+            document |= {"reason": f"{PREFIX}timed out", "detail": f"no response within {limit}{after}"}
             return
         if not line:
             if not document["detail"] and not document["healthy"]:
                 end = b"".join(errors)[-4096:].decode("utf-8", "replace").strip().splitlines()[-1:]
-                document["detail"] = "; ".join(["the check ended without an answer", *end])
+                document["detail"] = "; ".join(["the check ended without a result", *end])
             return
         try:
             found = json.loads(line)
-        except ValueError:  # it was killed while it wrote
+        except ValueError:  # the child was killed while writing
             continue
         document["rungs"] += found.pop("rungs", [])
         document |= found
@@ -135,16 +135,16 @@ def _collect(document: dict[str, Any], child: subprocess.Popen[bytes], deadline:
 
 def _read(stream: IO[bytes], put: Any) -> None:
     with contextlib.suppress(OSError, ValueError):
-        while line := stream.readline(_MOST_LINE_BYTES):
+        while line := stream.readline(_MAX_LINE_BYTES):
             put(line)
     put(b"")
 
 
-# ---------------------------------------------------------------- its child
+# ---------------------------------------------------------------- the child
 
 
 def main(env: str, level: Level, seconds: str) -> int:
-    """Check the node; the watchdog's child."""
+    """Check the node, in the watchdog's child process."""
     until = time.monotonic() + float(seconds)
     for found in _check(env, level, until):
         sys.stdout.write(json.dumps(found) + "\n")
@@ -207,7 +207,7 @@ def _ladder(context: Context, prefix: Prefix, level: Level, until: float) -> Ite
 
 
 def outcome(verdict: Verification) -> dict[str, Any]:
-    """Return whether a node is healthy, the reason to drain it, the detail and the rates."""
+    """Return the fields that a verification contributes: health, drain reason, detail, and rates."""
     details = "; ".join(result.detail for result in verdict.results if result.rung == "blas")
     rates = {f"{name} {size}": float(rate) for name, rate, size in _RATE.findall(details)}
     reason, detail = "ok", ""
@@ -219,7 +219,7 @@ def outcome(verdict: Verification) -> dict[str, Any]:
         detail = next(result.detail for result in verdict.results if result.no_device)
     return {
         "healthy": reason == "ok",
-        "reason": (PREFIX + reason)[:LONGEST_REASON],
+        "reason": (PREFIX + reason)[:MAX_REASON],
         "detail": detail,
         "gflops": rates,
     }

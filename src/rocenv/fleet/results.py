@@ -1,4 +1,4 @@
-"""Read the result files of nodes: untrusted, because any node or user may have written them."""
+"""Read nodes' result files, which are untrusted because any node or user may have written them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from rocenv.core.errors import RocenvError
 from rocenv.core.foreign import read_file
-from rocenv.fleet.node import LONGEST_REASON, PREFIX
+from rocenv.fleet.node import MAX_REASON, PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="Hashable")
 
-_MOST_BYTES = 256 << 10
+_MAX_BYTES = 256 << 10
 _Text = Annotated[str, Meta(max_length=200)]
-# Any other character could mean something to Slurm: `n[1-9]` is nine nodes, and ALL is all of them.
+# Other texts may have a meaning in Slurm: `n[1-9]` is nine nodes, and ALL is every node.
 _NAME = re.compile(r"(?!all$)[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.IGNORECASE)
 _REASON = re.compile(PREFIX + r"[A-Za-z][A-Za-z ]*")
 
 
 def is_node_name(text: str) -> bool:
-    """Whether a text can only mean one node to Slurm."""
+    """Whether Slurm can interpret a text only as a single node."""
     return _NAME.fullmatch(text) is not None
 
 
 class Driver(Struct, frozen=True, gc=False):
-    """The driver of a node's GPUs, as `verify --node --json` prints it."""
+    """The GPU driver of a node, as `verify --node --json` prints it."""
 
     kernel: _Text | None = None
     amdgpu: _Text | None = None
@@ -43,7 +43,7 @@ class Driver(Struct, frozen=True, gc=False):
 
     @property
     def text(self) -> str:
-        """The version that identifies it."""
+        """The version that identifies the driver."""
         return self.amdgpu or self.display or self.kernel or ""
 
 
@@ -70,7 +70,7 @@ class _File(Struct, gc=False):
 
 
 class Gpu(Struct, frozen=True, gc=False):
-    """What must be the same for all GPUs of a model."""
+    """The properties that all GPUs of a model should share."""
 
     target: str
     pci_id: str
@@ -78,41 +78,41 @@ class Gpu(Struct, frozen=True, gc=False):
 
 
 class Result(Struct, frozen=True, gc=False, kw_only=True):
-    """The answer of a node."""
+    """The result of checking a node."""
 
     node: str
     when: str
-    reason: str  # one with which Slurm can drain the node
+    reason: str  # valid as a drain reason
     detail: str
     elapsed_s: float
     lock_sha256: str
     target: str
     driver: Driver
-    gpus: tuple[Gpu, ...] | None  # usable ones; None = unknown
+    gpus: tuple[Gpu, ...] | None  # usable ones, or None if unknown
     gflops: tuple[tuple[str, float], ...]
 
     @property
     def healthy(self) -> bool:
-        """Whether the node found nothing wrong with itself."""
+        """Whether the check found no problem."""
         return self.reason == f"{PREFIX}ok"
 
 
 @dataclass
 class Results:
-    """The newest answer of each node."""
+    """The newest result of each node."""
 
     newest: dict[str, Result] = field(default_factory=dict)
-    gpus_before: dict[str, int] = field(default_factory=dict)  # node -> most usable GPUs in older answers
-    silent: list[str] = field(default_factory=list)  # nodes with an empty file and no answer
+    gpus_before: dict[str, int] = field(default_factory=dict)  # node -> most usable GPUs in older results
+    silent: list[str] = field(default_factory=list)  # nodes with an empty file and no result
     unreadable: dict[str, str] = field(default_factory=dict)  # file -> why
 
 
 def read_results(folder: Path, *, named_by_file: bool = False) -> Results:
-    """Read all `*.json` files in a folder; a file that is not a node's answer is listed, not an error.
+    """Read all `*.json` files in a folder; list invalid files instead of failing.
 
     Args:
-        folder: The folder; its subfolders are not read.
-        named_by_file: The names of the files, not their content, tell which node wrote them.
+        folder: The folder, without its subfolders.
+        named_by_file: Identify nodes by file name instead of by content.
 
     Raises:
         RocenvError: The folder cannot be read.
@@ -125,7 +125,7 @@ def read_results(folder: Path, *, named_by_file: bool = False) -> Results:
     kept: dict[Hashable, Hashable] = {}
     for name in names:
         try:
-            content = read_file(folder / name, _MOST_BYTES)
+            content = read_file(folder / name, _MAX_BYTES)
             stem = name.removesuffix(".json")
             if content.strip():
                 answers.append(_parsed(content, stem if named_by_file else "", kept))
@@ -135,7 +135,7 @@ def read_results(folder: Path, *, named_by_file: bool = False) -> Results:
                 found.unreadable[name] = "it is empty"
         except OSError as error:
             found.unreadable[name] = error.strerror or "it cannot be read"
-        except (ValueError, RecursionError) as error:  # of msgspec, too
+        except (ValueError, RecursionError) as error:  # includes errors from msgspec
             found.unreadable[name] = str(error).partition("\n")[0]
     for answer in sorted(answers, key=attrgetter("when")):
         older = found.newest.get(answer.node)
@@ -148,13 +148,13 @@ def read_results(folder: Path, *, named_by_file: bool = False) -> Results:
 
 
 def _parsed(content: bytes, node: str, kept: dict[Hashable, Hashable]) -> Result:
-    """Parse an answer; equal parts of many answers are `kept` once."""
+    """Parse a result; `kept` makes results share equal values."""
     file = msgspec.json.decode(content, type=_File)
     datetime.datetime.fromisoformat(file.when)
     node = node or file.node
     if not is_node_name(node):
         raise ValueError("it has no valid node name")
-    reason = file.reason if _REASON.fullmatch(file.reason) and len(file.reason) <= LONGEST_REASON else ""
+    reason = file.reason if _REASON.fullmatch(file.reason) and len(file.reason) <= MAX_REASON else ""
     if not reason or file.healthy != (reason == f"{PREFIX}ok"):
         reason = f"{PREFIX}error"
 
@@ -181,7 +181,7 @@ def _parsed(content: bytes, node: str, kept: dict[Hashable, Hashable]) -> Result
 
 
 def folded(nodes: Iterable[str]) -> str:
-    """Write node names as Slurm and ClusterShell do: `n[1-4,7]`."""
+    """Fold node names as Slurm and ClusterShell do, such as `n[1-4,7]`."""
     parts = {node: re.fullmatch(r"(.*?)(\d{1,9})(\D*)", node) for node in nodes}
     padded = {(match[1], len(match[2]), match[3]) for match in parts.values() if match and match[2][0] == "0"}
     names: list[str] = []

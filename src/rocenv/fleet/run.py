@@ -31,36 +31,36 @@ if TYPE_CHECKING:
     from rocenv.home import Home
 
 _QUERY_S = 60.0
-_START_S = 90  # until all nodes have started, or Slurm gives up on some of them
+_START_S = 90  # until all nodes have started, or Slurm gives up on the rest
 _IMMEDIATE_S = 60
-_NODES_AT_ONCE = 100  # in one call of scontrol
+_NODES_AT_ONCE = 100  # per call of scontrol
 _PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]*")
 _ATTEMPTS = 3
-_MOST_BYTES = 64 << 10  # of error messages
-_ENDED = "Job step aborted"  # by scancel, by preemption, or because its time is over
+_MAX_BYTES = 64 << 10  # of error messages
+_ENDED = "Job step aborted"  # by scancel, by preemption, or at its time limit
 _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node ([A-Za-z0-9._-]+)")
 _GPUS = re.compile(r"\bgpu(?::[^,:()]+)?:(\d+)")
 _STATES = {"drained": "drained", "draining": "drained", "down": "down", "fail": "down", "error": "down"}
 # Source: sinfo(1), "NODE STATE CODES"
 _SUFFIXES = {"*": "unresponsive"} | dict.fromkeys("~#!%", "powered-down")
-# Variables that would turn a step into one of the job in which rocenv runs.
+# Variables that would add the step to the job in which rocenv runs.
 _OF_JOB = re.compile(r"SLURM_(?!CONF$)|SRUN_")
 
 
 class SlurmNode(NamedTuple):
-    """A node as Slurm sees it."""
+    """A node in Slurm."""
 
-    # `idle`, `busy`, `drained`, `down`, `powered-down`, or `unresponsive`: Slurm gets no answer.
+    # `idle`, `busy`, `drained`, `down`, `powered-down`, or `unresponsive` (to Slurm)
     state: str
     gpus: int
     reason: str  # why it is drained
 
 
 def slurm_nodes(*options: str) -> dict[str, SlurmNode]:
-    """Ask Slurm for its nodes; `options` of sinfo select them.
+    """Return Slurm's nodes; `options` for sinfo select them.
 
     Raises:
-        RocenvError: Slurm does not answer.
+        RocenvError: Slurm is unavailable.
     """
     done = _ask("sinfo", "--noheader", "--Node", "--format=%N|%T|%G|%E", *options)
     found = {}
@@ -73,19 +73,19 @@ def slurm_nodes(*options: str) -> dict[str, SlurmNode]:
 
 
 def _state(text: str) -> str:
-    """Translate a state, such as `mixed` or `idle~`; Slurm can start a step only on nodes that are `idle`."""
+    """Translate a Slurm state such as `mixed` or `idle~`; `idle` nodes can start a step."""
     word = re.sub(r"[^a-z].*", "", text)
     return _STATES.get(word) or _SUFFIXES.get(text[-1:]) or ("idle" if text == "idle" else "busy")
 
 
 def partition_nodes(partition: str) -> dict[str, SlurmNode]:
-    """Ask Slurm for the nodes of a partition; raise RocenvError if it has none."""
+    """Return the nodes of a partition; raise RocenvError if it has none."""
     if not _PARTITION.fullmatch(partition):
-        raise WrongUsage(f"`{partition}` is not the name of a partition")
+        raise WrongUsage(f"`{partition}` is not a valid partition name")
     nodes = slurm_nodes(f"--partition={partition}")
     if not nodes:
         raise RocenvError(
-            f"Slurm has no partition `{partition}`, or it has no nodes",
+            f"partition `{partition}` does not exist in Slurm, or it has no nodes",
             hints=("list the partitions: `sinfo`",),
             code="no-nodes",
         )
@@ -93,18 +93,18 @@ def partition_nodes(partition: str) -> dict[str, SlurmNode]:
 
 
 def listed_nodes(text: str) -> list[str]:
-    """Expand a node list or group with ClusterShell: `n[1-4]`, `@gpu`."""
+    """Expand a node list or group, such as `n[1-4]` or `@gpu`, with ClusterShell."""
     names = _ask("nodeset", "--expand", "--separator=\n", "--", text).lines
     wrong = next((name for name in names if not is_node_name(name)), None)
     if wrong is not None or not names:
-        raise WrongUsage(f"`{wrong or text}` is not a node")
+        raise WrongUsage(f"`{wrong or text}` is not a valid node name")
     return names
 
 
 def _ask(program: str, *arguments: str) -> process.Completed:
     path = program_on_path(program)
     if path is None:
-        hint = "run this where the commands of Slurm are, such as a login node"
+        hint = "run this on a machine with Slurm's commands, such as a login node"
         if program in ("clush", "nodeset"):
             hint = "install ClusterShell, or use `--slurm PARTITION`"
         raise RocenvError(f"`{program}` is not on PATH", hints=(hint,), code="no-scheduler")
@@ -121,7 +121,7 @@ def _environ() -> dict[str, str]:
 
 
 def _own_command() -> list[str]:
-    """Return the command that starts this rocenv, on a node where it has the same path."""
+    """Return the command that starts this rocenv on nodes, where it must have the same path."""
     path = os.path.abspath(sys.argv[0])
     return [path] if os.path.basename(path) == "rocenv" else [sys.executable, "-m", "rocenv"]
 
@@ -129,19 +129,19 @@ def _own_command() -> list[str]:
 def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Path, timeout_s: int) -> str:
     """Run `rocenv WORDS` on nodes with srun, one step for all nodes with the same number of GPUs.
 
-    If Slurm cannot start the step on a node, it ends it everywhere, so the other nodes get another step.
+    If Slurm cannot start the step on one node, it ends it on all, so the others get another step.
 
     Args:
-        nodes: Node -> the number of its GPUs, all of which the step gets.
+        nodes: Node -> its number of GPUs, all of which are allocated to the step.
         words: Arguments for rocenv, which prints JSON.
-        folder: Gets the nodes' outputs.
-        timeout_s: When a check ends.
+        folder: The folder for the nodes' output.
+        timeout_s: The time limit of each check.
 
     Returns:
-        The last line that a node wrote to stderr; "" = none did.
+        The last line of stderr from the first node that wrote any, or "".
 
     Raises:
-        RocenvError: srun could not start a step, or someone ended it, which says nothing about the nodes.
+        RocenvError: srun could not start a step, or the step was canceled; the nodes' health is unknown.
     """
     srun = program_on_path("srun")
     if srun is None:
@@ -172,7 +172,7 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
             failed = set(_LAUNCH_FAILED.findall(done.error_text))
             group = [node for node in group if node not in failed]
             if sum(size > 0 for size in sizes) >= len(group):
-                break  # all have answered
+                break  # all nodes responded
             if not failed:
                 _require_whole(done, bool(sizes), time.monotonic() - start < timeout_s)
                 break
@@ -182,13 +182,13 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
 
 
 def _require_whole(done: process.Completed, started: bool, in_time: bool) -> None:
-    """Raise RocenvError if a step did not run to its end, so nodes without an answer may be healthy."""
+    """Raise RocenvError if a step ended early, because nodes that did not respond may be healthy."""
     said = (done.error_text.strip().splitlines() or [done.end])[-1]
     if not started:
         raise RocenvError(f"srun could not start the check: {said}", code="no-scheduler")
     if in_time and _ENDED in done.error_text:
         raise RocenvError(
-            "the check was cancelled in Slurm, so nodes without an answer may be healthy",
+            "the check was canceled in Slurm, so nodes that did not respond may be healthy",
             hints=("repeat the command",),
             code="no-scheduler",
         )
@@ -202,9 +202,9 @@ def _first_error(folder: Path) -> str:
 
 
 def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, timeout_s: int) -> str:
-    """Run `rocenv WORDS` on nodes with ClusterShell; arguments and result as of `check_with_slurm`.
+    """Run `rocenv WORDS` on nodes with ClusterShell, which names the output files after the nodes.
 
-    The files with the nodes' outputs have the nodes' names.
+    The arguments and the result are those of `check_with_slurm`.
     """
     clush = program_on_path("clush")
     if clush is None:
@@ -222,15 +222,15 @@ def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, t
             timeout_s=timeout_s + _START_S + timeout_s * (len(nodes) // 256),
         )
         errors.seek(0)
-        lines = errors.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
+        lines = errors.read(_MAX_BYTES).decode("utf-8", "replace").splitlines()
     return next((line for line in reversed(lines) if not line.startswith("clush:")), "")
 
 
 class FleetRecord(Value, frozen=True, kw_only=True):
-    """What rocenv remembers about nodes: `fleet.json` in its home."""
+    """The record of nodes that rocenv keeps in its home, in `fleet.json`."""
 
-    drained: dict[str, str] = msgspec.field(default_factory=dict)  # node -> the reason that rocenv gave
-    gpus: dict[str, int] = msgspec.field(default_factory=dict)  # node -> the most GPUs that it had
+    drained: dict[str, str] = msgspec.field(default_factory=dict)  # node -> the drain reason that rocenv set
+    gpus: dict[str, int] = msgspec.field(default_factory=dict)  # node -> the most GPUs that it has had
 
 
 def read_record(home: Home) -> FleetRecord:
@@ -250,12 +250,12 @@ def write_record(home: Home, record: FleetRecord) -> None:
     except OSError as error:
         raise RocenvError(
             f"cannot write `{home.fleet_record}`: {error.strerror}",
-            hints=("rocenv needs it to resume only nodes that it drained itself",),
+            hints=("without this file, rocenv cannot tell which nodes it drained",),
         ) from error
 
 
 def own_drains(record: FleetRecord, nodes: Mapping[str, SlurmNode], healthy: Iterable[str]) -> list[str]:
-    """List healthy nodes that rocenv drained, and that nobody drained for another reason since."""
+    """List the healthy nodes that rocenv drained and that nobody has drained for another reason since."""
     return sorted(node for node in healthy if _is_own(record, nodes, node))
 
 
@@ -271,16 +271,16 @@ def update_nodes(
     drain: Mapping[str, Sequence[str]],
     resume: Sequence[str],
 ) -> FleetRecord:
-    """Drain nodes, by reason, and resume nodes; return the new record, which is already written.
+    """Drain nodes by reason, resume nodes, and return the new record, which is already written.
 
     Raises:
-        RocenvError: Slurm refused, or the record cannot be written.
+        RocenvError: Slurm rejected a change, or the record cannot be written.
     """
-    # Forget nodes that someone else resumed, or drained again.
+    # Forget nodes that someone else has resumed or drained again.
     kept = {
         node: why for node, why in record.drained.items() if node not in nodes or _is_own(record, nodes, node)
     }
-    write_record(home, replace(record, drained=kept))  # if that is impossible, drain nobody
+    write_record(home, replace(record, drained=kept))  # first, so that nothing is drained if this fails
     for reason, names in drain.items():
         _update(names, "State=DRAIN", f"Reason={reason}")
         kept |= dict.fromkeys(names, reason)

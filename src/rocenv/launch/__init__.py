@@ -1,6 +1,6 @@
 """Start an app in an env, log its output, and explain how it ended.
 
-`run` prepares the command, runs it and calls the others: `capture` runs the program and copies its output,
-`log` writes the log file, `output` recognises known messages in the output, and `outcome` explains the end.
-Nothing here prints.
+`run` prepares the command and calls the other modules: `capture` runs the program and copies its output,
+`log` writes the log file, `output` recognizes known messages in the output, and `outcome` explains the end.
+These modules do not print messages.
 """

@@ -1,11 +1,11 @@
 """Run a program and capture its output without changing how the program behaves.
 
-On Linux, if our output is a terminal, the program writes to a pseudo-terminal, and its bytes are copied to
-the real one unchanged. It inherits our stdin, session and process group, so the terminal delivers Ctrl-C,
+On Linux, if our output is a terminal, the program writes to a pseudo-terminal, whose output is copied to the
+real one unchanged. The program inherits our stdin, session and process group, so the terminal sends Ctrl-C,
 Ctrl-Z and size changes to it directly; this process ignores them.
 
-On Windows the program writes to a pipe instead of the console, so it may buffer its output, change its
-encoding or drop colours. Environment variables undo most of that. `rocenv run` captures nothing, so its
+On Windows, the program writes to a pipe instead of the console, so it may buffer its output, change its
+encoding or drop colors. Environment variables undo most of that. `rocenv run` does not capture output, so its
 programs keep the console.
 """
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1 << 16
 _TICK_S = 1.0
-_DRAIN_S = 2.0  # after a failure, for output that is still in the pipe
-_PATIENCE_S = 3.0  # after a success, before we report that other programs are still printing
+_DRAIN_S = 2.0  # after a failure, to read output that is still in the pipe
+_WAIT_S = 3.0  # after a success, before reporting that other programs are still printing
 
 
 class NotStarted(Exception):
-    """The system could not start a program; the text is the reason."""
+    """The system could not start a program; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How a program ended."""
 
-    code: int  # negative = killed by that signal, even if a shell reported it; on Windows the 32-bit code
+    code: int  # negative: killed by that signal, even if a shell reported it; on Windows, the 32-bit code
     pid: int
     interrupted: bool  # by Ctrl-C
 
@@ -59,16 +59,16 @@ def run_captured(
     tick: Callable[[], None] = lambda: None,
     still_printing: Callable[[], None] = lambda: None,
 ) -> Ended:
-    """Run a program to its end, and pass its output to ours and to `keep`.
+    """Run a program until it ends, and pass its output to ours and to `keep`.
 
-    If the program succeeds, also wait for the programs it leaves behind, since some apps restart themselves.
+    If the program succeeds, also wait for programs that it started, because some apps restart themselves.
 
     Args:
         argv: The program's path and arguments.
-        environ: Its complete environment.
+        environ: The program's complete environment.
         keep: Receives each chunk of output, from one thread at a time.
         tick: Called about once a second.
-        still_printing: Called if other programs are still printing some seconds after the program's end.
+        still_printing: Called if other programs are still printing a few seconds after the program ended.
 
     Raises:
         NotStarted: The system could not start the program.
@@ -88,7 +88,7 @@ def run_captured(
             _wait(child, readers, tick, still_printing)
     finally:
         streams.close_ends()
-        # On Windows, closing a pipe blocks while another thread reads it. Exiting closes what is left open.
+        # On Windows, closing a pipe blocks while another thread reads it. Our exit closes the pipes instead.
         if not any(reader.is_alive() for reader in readers):
             streams.close()
     code = child.returncode & 0xFFFFFFFF if WINDOWS else through_shell(child.returncode)
@@ -104,7 +104,7 @@ def _begin(argv: Sequence[str], environ: Mapping[str, str], streams: Streams) ->
 
 def _start_readers(streams: Sequence[Stream], keep: Callable[[bytes], None]) -> list[threading.Thread]:
     one_at_a_time = threading.Lock()
-    whole_lines = len(streams) > 1  # so that lines from the two outputs do not mix
+    whole_lines = len(streams) > 1  # keeps lines from the two outputs separate
     readers = [
         threading.Thread(target=_read, args=(stream, keep, one_at_a_time, whole_lines), daemon=True)
         for stream in streams
@@ -132,7 +132,7 @@ def _read(
 
 
 def _next(source: int) -> bytes:
-    """Read the next chunk of output; empty at the end."""
+    """Read the next chunk of output, or b"" at the end."""
     try:
         return os.read(source, _CHUNK_BYTES)
     except OSError:  # EIO: every program has closed the pseudo-terminal. Source: pty(7)
@@ -158,7 +158,7 @@ def _wait(
     if child.returncode != 0:
         _join(readers, _DRAIN_S)
         return
-    if not _join(readers, _PATIENCE_S):
+    if not _join(readers, _WAIT_S):
         still_printing()
         while not _join(readers, _TICK_S):
             tick()
@@ -178,10 +178,10 @@ _released = threading.Event()
 
 @contextlib.contextmanager
 def _signals_for(pressed: list[int], streams: Streams) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Ignore Ctrl-C, which the terminal also sends to the program, and forward signals that only we get.
+    """Ignore Ctrl-C, which the terminal also sends to the program, and forward signals that only we receive.
 
-    Uses handlers because the program would inherit `SIG_IGN`. Signals that we inherited as ignored stay
-    ignored.
+    This sets handlers because the program would inherit `SIG_IGN`. Signals that were ignored when we started
+    stay ignored.
     """
     children: list[subprocess.Popen[bytes]] = []
     _released.clear()
@@ -207,7 +207,7 @@ def _signals_for(pressed: list[int], streams: Streams) -> Iterator[list[subproce
 
 
 class Outlet:
-    """One of our own outputs. After its reader has closed it, writes do nothing."""
+    """One of our own outputs. Once its reader has closed it, writes are ignored."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -226,17 +226,17 @@ class Outlet:
 
 
 class ConsoleOutlet(Outlet):
-    """A Windows console; decodes lines that are not UTF-8 with the OEM code page."""
+    """A Windows console. Lines that are not UTF-8 are decoded with the OEM code page."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
         stream = sys.stdout if descriptor == 1 else sys.stderr
         self._raw = stream.buffer
-        _enable_colours(descriptor)
+        _enable_colors(descriptor)
         self._rest = b""
 
     def write(self, data: bytes) -> None:
-        """Write the bytes, buffering an incomplete character until the rest of it arrives."""
+        """Write the bytes, but buffer an incomplete character until it is complete."""
         data, self._rest = _whole_characters(self._rest + data)
         if not self._open or not data:
             return
@@ -249,7 +249,7 @@ class ConsoleOutlet(Outlet):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A program's output: the descriptor that we read, and the outlet that we copy to."""
+    """A program's output: the descriptor to read, and the outlet to write to."""
 
     source: int
     outlet: Outlet
@@ -262,8 +262,8 @@ class Streams:
     stdout: int = -1
     stderr: int = -1
     streams: list[Stream] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)  # the program's ends that are still open in this process
-    terminals: list[tuple[int, int]] = field(default_factory=list)  # our terminals and their pseudo-terminals
+    ends: list[int] = field(default_factory=list)  # the program's ends, while they are open in this process
+    terminals: list[tuple[int, int]] = field(default_factory=list)  # (our terminal, its pseudo-terminal)
 
     def close_ends(self) -> None:
         """Close our copies of the program's ends, so that a stream ends when the last program closes it."""
@@ -284,12 +284,12 @@ class Streams:
 
 
 def terminal_columns() -> int:
-    """The width of our terminal; 0 if the output is not a terminal."""
+    """The width of our terminal, or 0 if the output is not a terminal."""
     return shutil.get_terminal_size().columns if _is_terminal(1) or _is_terminal(2) else 0
 
 
 def is_piped() -> bool:
-    """Whether a program would write to a pipe."""
+    """Whether a program's output would go to a pipe."""
     return WINDOWS or not (_is_terminal(1) and _is_terminal(2))
 
 
@@ -336,7 +336,7 @@ def _same_place() -> bool:
 
 
 def _as_utf8(line: bytes, old: str = "oem") -> bytes:
-    """Return a line as UTF-8, decoding it with the code page `old` if it isn't; this may lose characters."""
+    """Convert a line from the code page `old` to UTF-8 unless it is UTF-8; this can lose characters."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -357,7 +357,7 @@ def _whole_characters(data: bytes) -> tuple[bytes, bytes]:
 
 if sys.platform == "win32":
 
-    def _enable_colours(descriptor: int) -> None:
+    def _enable_colors(descriptor: int) -> None:
         """Enable escape sequences, which older consoles ignore by default.
 
         Source: SetConsoleMode, ENABLE_VIRTUAL_TERMINAL_PROCESSING
@@ -381,14 +381,14 @@ else:
     import fcntl
     import termios
 
-    def _enable_colours(descriptor: int) -> None:
+    def _enable_colors(descriptor: int) -> None:
         raise NotImplementedError
 
     def _pseudo_terminal() -> tuple[int, int]:
         """Open a pseudo-terminal that does not change any bytes."""
         source, end = os.openpty()
         modes = termios.tcgetattr(end)
-        modes[1] &= ~termios.OPOST  # the real terminal converts line endings itself
+        modes[1] &= ~termios.OPOST  # the real terminal converts line endings
         termios.tcsetattr(end, termios.TCSANOW, modes)
         return source, end
 

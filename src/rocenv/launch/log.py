@@ -33,8 +33,8 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 class Log:
     """An open log file.
 
-    A full disk must not stop the app, so after the first failed write the rest is dropped, and the reason is
-    reported once.
+    A full disk must not stop the app, so after the first failed write, further output is dropped. The reason
+    is reported once.
     """
 
     def __init__(self, path: Path, file: BinaryIO, failed: Callable[[str], None]) -> None:
@@ -66,9 +66,9 @@ class Log:
 
 
 def open_log(context: LaunchContext, report: Callable[[str], None]) -> Log | None:
-    """Create a log and delete the oldest ones; report the reason and return None if that fails.
+    """Create a log and delete the oldest ones. If that fails, report the reason and return None.
 
-    The file is private to the user.
+    Only the user can read the file.
     """
     folder = context.start.prefix.path / FOLDER
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%dT%H%M%S")
@@ -94,14 +94,14 @@ def _create(folder: Path, stem: str) -> tuple[Path, BinaryIO]:
         path = folder / (f"{stem}.log" if number == 1 else f"{stem}-{number}.log")
         with contextlib.suppress(FileExistsError):
             return path, open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
-    raise FileExistsError(17, "there are already 99 logs from this second", str(folder))
+    raise FileExistsError(17, "99 logs from this second already exist", str(folder))
 
 
 def _delete_oldest(folder: Path) -> None:
     with contextlib.suppress(OSError):  # a failed cleanup must not prevent the start
         logs = sorted(folder.glob("????-??-??T??????-*.log"), key=_modified)
         for path in logs[:-KEPT]:
-            with contextlib.suppress(OSError):  # open in another program on Windows
+            with contextlib.suppress(OSError):  # on Windows, another program may have it open
                 path.unlink()
                 path.with_suffix(".trace").unlink(missing_ok=True)
 
@@ -114,9 +114,9 @@ def _modified(path: Path) -> float:
 
 
 def head(start: Start, host: Host, level: str) -> Iterator[str]:
-    """Yield the lines that make the log useful on another machine.
+    """Yield the facts that make the log useful on another machine.
 
-    They contain the variables that the env changes, never the user's own.
+    They include the variables that the env changes, but not the user's own.
     """
     lock = start.record.lock
     yield f"rocenv {__version__}, {platform.platform()}"

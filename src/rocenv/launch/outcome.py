@@ -1,4 +1,4 @@
-"""Explain how an app ended, from its exit code, its output, the last DLL that it loaded, and the data."""
+"""Explain how an app ended, based on its exit code, its output, and the last DLL that it loaded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The facts about an app that has ended."""
+    """What is known about an app that has ended."""
 
     context: LaunchContext
     ended: Ended
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def died_inside(self) -> bool:
-        """Whether a program run by a script crashed. Batch files with `pause` exit with 0 even then."""
+        """Whether a program that a script ran crashed. Batch files with `pause` exit with 0 even then."""
         if not self.context.start.is_script:
             return False
         stack = last_stack(self.watch.tail)
@@ -67,20 +67,20 @@ class Outcome:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The known failures in its output, except a fallback to the CPU that the user asked for."""
+        """The known failures in the app's output, except a fallback to the CPU that the user requested."""
         is_asked = self.context.start.wants_cpu
         return tuple(each for each in self.watch.failures if not (each.cpu and is_asked))
 
     @property
     def on_cpu(self) -> bool:
-        """Whether its output says that it uses the CPU although the user did not ask for that."""
+        """Whether the app reported that it uses the CPU, although the user did not request that."""
         return any(failure.cpu for failure in self.failures)
 
     @property
     def is_unproved(self) -> bool:
-        """Whether it did GPU work, but printed nothing that shows GPU use."""
+        """Whether the app should have used the GPU, but did not print that it did."""
         start, ended = self.context.start, self.ended
-        # If it failed before doing any work, its own error message says more.
+        # If it failed before doing any work, its own error message is more useful.
         is_error = ended.code != 0 and not ended.interrupted and not self.crashed and not self.failures
         is_work = start.is_gpu_work or (self.watch.works and not start.wants_cpu)
         return bool(start.launcher.gpu_used) and not self.watch.on_gpu and is_work and not is_error
@@ -99,8 +99,7 @@ class Outcome:
     def is_bad(self) -> bool:
         """Whether the end needs an explanation.
 
-        Ctrl-C is a normal end, and the only one for servers, so failures that were printed before it still
-        matter.
+        Ctrl-C is a normal end, and the only one for servers, so only failures printed before it matter.
         """
         if self.ended.interrupted and not self.is_fault and not self.failures:
             return False
@@ -108,7 +107,7 @@ class Outcome:
 
     @property
     def is_fault(self) -> bool:
-        """Whether a fault or a signal other than Ctrl-C ended it."""
+        """Whether a fault or a signal other than Ctrl-C ended the app."""
         code = self.ended.code
         return is_crash(code) and code not in (-signal.SIGINT, -getattr(signal, "SIGQUIT", 0))
 
@@ -128,7 +127,7 @@ class Explanation:
 
 
 def explain(outcome: Outcome) -> Explanation | None:
-    """Explain a failure, or a success without the GPU; None if all is well."""
+    """Explain a failure, or a success without the GPU; return None if all is well."""
     if not outcome.is_bad:
         return None
     context, start = outcome.context, outcome.context.start
@@ -144,7 +143,7 @@ def explain(outcome: Outcome) -> Explanation | None:
 
 
 def _causes_of(outcome: Outcome) -> tuple[Cause, ...]:
-    """Diagnose an app's log, or its last lines without one."""
+    """Diagnose the app's log or, without a log, the last lines of its output."""
     from rocenv.diagnose import diagnose, diagnose_bytes
     from rocenv.diagnose.reading import read_path
     from rocenv.diagnose.report import facts_of, report
@@ -165,7 +164,7 @@ def _causes_of(outcome: Outcome) -> tuple[Cause, ...]:
         )
         for each in diagnosis.findings
     ]
-    # A missing GPU explains nothing if the user asked for the CPU.
+    # A missing GPU is not the cause if the user requested the CPU.
     start = context.start
     asked = [each for each in start.launcher.failures if each.cpu and start.wants_cpu]
     return tuple(cause for cause in causes if not any(map(cause.covers, asked)))
@@ -193,10 +192,10 @@ def _happened(outcome: Outcome) -> Iterator[str]:
 
 
 def _shortfall(outcome: Outcome) -> str:
-    """The name of the message about what went wrong despite a normal exit."""
+    """The name of the message that describes the problem despite a normal exit."""
     if outcome.on_cpu:
         start = outcome.context.start
-        is_no_work = start.is_app and not start.is_gpu_work  # for example, it only listed its GPUs
+        is_no_work = start.is_app and not start.is_gpu_work  # for example, the app only listed its GPUs
         return "no_gpu" if is_no_work else "used_cpu"
     return "had_errors" if outcome.concerns_set else "gpu_not_shown"
 
@@ -217,9 +216,9 @@ def _where(outcome: Outcome) -> Iterator[str]:
 
 
 def _why(outcome: Outcome, causes: Sequence[Cause], known: Sequence[Verdict]) -> Iterator[str]:
-    """Yield the causes of printed failures, then the set's known problem, then other causes.
+    """Yield the causes of printed failures, then known problems of the set, then other causes.
 
-    Causes from `diagnose`, which reads the whole output, take precedence over rules for a single string.
+    Causes from `diagnose`, which reads the whole output, take precedence over rules for single strings.
     """
     context, message = outcome.context, outcome.context.message
     named: set[str] = set()

@@ -1,4 +1,4 @@
-"""Recognise known messages in an app's output, and read the trace of its Python."""
+"""Recognize known messages in an app's output, and read the trace that its Python writes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ TRACE_VARIABLE = "ROCENV_TRACE"  # the path of the trace that the env's Python w
 _TRACE_BYTES = 1 << 20
 _CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _TAIL_BYTES = 16 << 10
-_OVERLAP_BYTES = 1 << 10  # for strings that are split across chunks
-_SILENCE_S = 60.0  # of silence before a note explains it
+_OVERLAP_BYTES = 1 << 10  # to find strings that are split across chunks
+_SILENCE_S = 60.0  # how long an app may be silent before rocenv explains why
 
-# Source: faulthandler of Python 3.8 to 3.14
+# Source: faulthandler in Python 3.8 to 3.14
 _STACK_HEADER = ("Fatal Python error:", "Windows fatal exception:")
 _STACK_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>[0-9]+) in (?P<function>\S+)')
 _STACK_LINE = re.compile(
     r'  File "|  <|  \.\.\.|  Binary file "|Current thread|Thread 0x|Stack \(|Extension modules:|<'
 )
-_MOST_AFTER_STACK = 5  # for lines from a batch file, such as "Press any key to continue . . ."
+_MAX_AFTER_STACK = 5  # lines from a batch file, such as "Press any key to continue . . ."
 
 
 class Watch:
-    """Searches an app's output for known strings, ignoring colours and line breaks."""
+    """Searches an app's output for known strings, ignoring colors and line breaks."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class Watch:
         self._clock = clock
         self._last = clock()
         self._compiles = False
-        self.on_gpu = False  # it printed that it uses the GPU
-        self.works = False  # it printed that GPU work begins
+        self.on_gpu = False  # the app reported that it uses the GPU
+        self.works = False  # the app reported that GPU work begins
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -60,7 +60,7 @@ class Watch:
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """The last lines without control sequences; of an overwritten line, only the final state."""
+        """The last lines, without control sequences; only the final state of overwritten lines."""
         text = _CONTROL.sub(b"", self._tail).decode("utf-8", "replace").replace("\r\n", "\n")
         return tuple(line.rpartition("\r")[2] for line in text.split("\n"))
 
@@ -84,7 +84,7 @@ class Watch:
             self._last = self._clock()
 
     def tick(self) -> None:
-        """If the app prints nothing for a long time while compiling kernels, print an explanation, once."""
+        """If the app is silent for a long time while it compiles kernels, explain that, once."""
         if self._explain_silence is not None and self._compiles and self.silent_s >= _SILENCE_S:
             self._explain_silence()
             self._explain_silence = None
@@ -101,23 +101,23 @@ class Trace:
     """The end of an app's Python trace.
 
     `rocenv.install.venv_start` writes it: `load PATH`, then `loaded PATH` or `failed PATH: why`, and `torch`
-    after its import. All Python processes of the app write to one file.
+    once torch is imported. All Python processes of the app write to the same file.
     """
 
-    last: str = ""  # the last library
+    last: str = ""  # the library that was loaded last
     inside: bool = False  # still loading
     failed: str = ""  # "PATH: reason" if loading failed
-    torch: bool = False  # torch was imported afterwards
+    torch: bool = False  # torch has been imported since
     lines: tuple[str, ...] = ()
 
     @property
     def is_bad(self) -> bool:
-        """Whether the last library did not load."""
+        """Whether the last library failed to load."""
         return self.inside or bool(self.failed)
 
 
 def parse_trace(text: str) -> Trace:
-    """Parse a trace, ignoring damaged lines."""
+    """Parse a trace, ignoring malformed lines."""
     last, inside, failed, torch = "", False, "", False
     for line in text.splitlines():
         word, _, rest = line.partition(" ")
@@ -133,7 +133,7 @@ def parse_trace(text: str) -> Trace:
 
 
 def read_trace(path: Path | None) -> Trace:
-    """Read the end of a trace; empty if there is none."""
+    """Read the end of a trace, which is empty if there is no trace."""
     if path is None:
         return Trace()
     try:
@@ -149,15 +149,15 @@ def read_trace(path: Path | None) -> Trace:
 class Stack:
     """The last stack trace that Python's faulthandler printed."""
 
-    frame: Mapping[str, str]  # `function`, `file` and `line` of the innermost frame; {} = none
-    is_end: bool  # almost no output follows, so the program ended there
+    frame: Mapping[str, str]  # `function`, `file` and `line` of the innermost frame, or {}
+    is_end: bool  # almost no output follows it, so the program ended there
 
 
 def last_stack(lines: Sequence[str]) -> Stack | None:
-    """Find the last stack trace in some output; None if there is none.
+    """Find the last stack trace in some output, or return None.
 
-    Python also prints one for faults that it survives, such as access violations that ctypes turns into
-    exceptions.
+    Python also prints stack traces for faults that it survives, such as access violations that ctypes turns
+    into exceptions.
     """
     headers = [number for number, line in enumerate(lines) if line.startswith(_STACK_HEADER)]
     if not headers:
@@ -166,5 +166,5 @@ def last_stack(lines: Sequence[str]) -> Stack | None:
     frame = next((found for line in below if (found := _STACK_FRAME.search(line))), None)
     return Stack(
         frame=frame.groupdict() if frame else {},
-        is_end=sum(not _STACK_LINE.match(line) for line in below) <= _MOST_AFTER_STACK,
+        is_end=sum(not _STACK_LINE.match(line) for line in below) <= _MAX_AFTER_STACK,
     )

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _CLOCKS_DIFFER_S = 5.0
-_RECENT_S = 30.0  # crashes this recent are matched by the program's name
+_RECENT_S = 30.0  # crashes within this time are matched by program name
 
 
 def run(
@@ -50,17 +50,17 @@ def run(
     level: str,
     report: Callable[[str], None],
 ) -> tuple[int, Explanation | None]:
-    """Run an app to its end; return its exit code as in `Ended`, and an explanation if it ended badly.
+    """Run an app until it ends; return its exit code as in `Ended`, and an explanation if it failed.
 
     Args:
         context: The app, the machine and the data.
-        findings: The findings of the pre-launch checks, one line each, for the log.
+        findings: Findings of the pre-launch checks, one line each, for the log.
         level: The last rung that the env passed, for the log.
-        report: Prints a line for the user; also called while the app runs.
+        report: Prints a line for the user, also while the app runs.
 
     Raises:
         CommandNotFound: The program does not exist.
-        CommandNotExecutable: The file cannot be executed.
+        CommandNotExecutable: The file is not executable.
     """
     start = context.start
     argv = start.argv()
@@ -107,7 +107,7 @@ def run(
         if log is not None:
             log.close()
         if trace is not None:
-            with contextlib.suppress(OSError):  # a program that is still running may have it open
+            with contextlib.suppress(OSError):  # a running program may have it open
                 trace.unlink()
     return ended.code, explanation
 
@@ -119,7 +119,7 @@ def _launchers(context: LaunchContext) -> tuple[Launcher, ...]:
 
 
 def _trace_path(log: Log | None, start: Start) -> Path | None:
-    """Return the file to which the env's Python writes its trace; None without a log or ZLUDA."""
+    """The file to which the env's Python writes its trace, or None without a log or ZLUDA."""
     return log.path.with_suffix(".trace") if log is not None and start.zluda is not None else None
 
 
@@ -154,13 +154,13 @@ def _ending(outcome: Outcome, took_s: float) -> Iterator[str]:
 
 
 def prepare(context: Context, name: str, app: str, words: Sequence[str]) -> Start:
-    """Determine what to start in an env.
+    """Determine the program to start in an env.
 
     Args:
         context: Provides the envs and the data.
         name: The env.
-        app: The app that the user specified; "" = recognise it.
-        words: The command, arguments for the app's usual command, or nothing.
+        app: The app that the user specified, or "" to detect it.
+        words: The command, arguments for the app's default command, or nothing.
 
     Raises:
         RocenvError: The env or the app does not exist, or there is no command to start.
@@ -184,7 +184,7 @@ def prepare(context: Context, name: str, app: str, words: Sequence[str]) -> Star
 
 
 def with_changes_noted(launch: LaunchContext) -> LaunchContext:
-    """Tell the user how the command differs from the typed one, and why."""
+    """Add notes on how the command differs from the one that the user typed, and why."""
     start, does = launch.start, launch.text(launch.start.launcher.wrapper.does)
     if start.wrapper:
         name = "replaced_wrapper_because" if does else "replaced_wrapper"
@@ -198,7 +198,7 @@ def with_changes_noted(launch: LaunchContext) -> LaunchContext:
 
 
 def with_kernels(launch: LaunchContext, home: Home) -> LaunchContext:
-    """Use the kernels that `rocenv kernels build` made for the app, if any."""
+    """Use the kernels that `rocenv kernels build` compiled for the app, if any."""
     start = launch.start
     if not start.is_app or start.launcher.key != APP:
         return launch
@@ -208,7 +208,7 @@ def with_kernels(launch: LaunchContext, home: Home) -> LaunchContext:
     if program is None or not words:
         return launch
     target = start.record.lock.code_target
-    # The kernels may be for the program behind one of the env's launch scripts.
+    # The kernels may be for the program that one of the env's launch scripts starts.
     candidates = dict.fromkeys((program, program_behind(start) or program))
     tried = [starting(home, each, targets=(target,)) for each in candidates]
     found = next((each for each in tried if each.kernels or each.outdated or each.gone), tried[0])
@@ -221,7 +221,7 @@ def with_kernels(launch: LaunchContext, home: Home) -> LaunchContext:
 
 
 def _has_shipped_kernels(home: Home, program: Path, target: str) -> bool | None:
-    """Whether Blender ships with kernels for a target; None if their folder is unknown."""
+    """Whether Blender comes with kernels for a target, or None if their folder is unknown."""
     from rocenv.kernels.installation import find
 
     try:
