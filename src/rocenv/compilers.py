@@ -115,11 +115,11 @@ def ensure_available(row: Compiler, context: Context, report: Callable[[str], No
 
 
 def compiler_lock(row: Compiler, context: Context) -> Lock:
-    """Plan a compiler's env from its channel's current files.
+    """Plan a compiler's env from the current files of its channel.
 
     Raises:
         FetchError: The channel is unreachable, or its signature is invalid.
-        RocenvError: The channel does not have a package.
+        RocenvError: The channel does not contain one of the packages.
     """
     packages = RocmSet(
         version=row.version,

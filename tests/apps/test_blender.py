@@ -267,7 +267,7 @@ class TestFault:
 
 
 class TestEnv:
-    def test_a_runtime_that_finds_no_gpu_is_reported(
+    def test_a_runtime_that_does_not_find_a_gpu_is_reported(
         self, rocenv: Rocenv, blender_env: str, studio: Studio
     ) -> None:
         done = rocenv("launch", blender_env, "--", "blender", "-b", studio.scene, "-f", "1")

@@ -25,7 +25,7 @@ extern "C" __global__ void add(float *a, const float *b) {
 """
 GFX1201 = 0x4E  # EF_AMDGPU_MACH, the low byte of the flags. Source: LLVM, AMDGPUUsage
 AMDGPU = 224
-BARE = {"PATH": os.defpath}  # as on a machine without a compiler and without an active env
+BARE = {"PATH": os.defpath}  # as on a machine without a compiler or an active env
 
 
 def compiled(toolchain: Toolchain, source: Path, output: Path, *flags: str) -> None:

@@ -103,7 +103,9 @@ def test_blender_loads_the_compiled_kernel_from_the_overlay(
     assert USED in log
 
 
-def test_without_the_overlay_blender_finds_no_kernel(studio: Studio, hip: Path, tmp_path: Path) -> None:
+def test_blender_does_not_find_the_kernel_without_the_overlay(
+    studio: Studio, hip: Path, tmp_path: Path
+) -> None:
     log = _render(studio.starter(tmp_path / "blender"), studio.scene, "gfx1201", hip)
     assert "Neither precompiled kernels nor HIPCC was found" in log
     assert USED not in log

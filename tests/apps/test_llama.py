@@ -110,7 +110,7 @@ def test_verify_reports_only_the_missing_gpu(rocenv: Rocenv, llama_env: str) -> 
     assert done.returncode == 4, done.stderr
     rungs = {each["rung"]: each for each in json.loads(done.stdout)["rungs"]}
     assert rungs["app"]["no_device"]
-    assert "lists no GPU, only" in rungs["app"]["detail"]
+    assert "does not list a GPU, only" in rungs["app"]["detail"]
     assert "/bin/llama-cli --list-devices" in rungs["app"]["detail"].replace("'", ""), (
         "the env's own llama-cli"
     )

@@ -50,7 +50,7 @@ def facts(text: str) -> dict[str, tuple[str, ...]]:
         ("NVIDIA GeForce RTX 3060, 12288 MiB", "nvidia", ("yes",)),
     ],
 )
-def test_facts_are_extracted_from_a_line(line: str, fact: str, value: tuple[str, ...]) -> None:
+def test_a_fact_is_extracted_from_a_line(line: str, fact: str, value: tuple[str, ...]) -> None:
     assert facts(f"start\n{line}\nend\n").get(fact) == value
 
 

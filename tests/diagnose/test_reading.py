@@ -103,7 +103,7 @@ def test_an_error_in_a_line_of_6_mb_is_found() -> None:
 def test_a_match_is_found_across_the_split_of_an_endless_line(shift: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BLOCK_BYTES", 640)
-        patch.setattr(reading, "LONGEST_BYTES", 600)
+        patch.setattr(reading, "MAX_LINE_BYTES", 600)
         coloured = LINE.replace("HIP", "\x1b[1;31mHIP\x1b[0m").replace("device", "dev\x1b[32mice")
         number, text = evidence(b"x" * shift + b" " + coloured.encode() + b" " + b"y" * 900)
     assert (number, LINE in text) == (1, True)
@@ -146,7 +146,7 @@ class Endless(io.RawIOBase):
     "again", [b"\0" * 100_000, b"a" * 100_000, b"line\n" * 20_000], ids=["0", "a", "lines"]
 )
 def test_reading_an_endless_gzip_file_stops_early(monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
-    monkeypatch.setattr(reading, "_MOST_BYTES", 5 << 20)
+    monkeypatch.setattr(reading, "_MAX_BYTES", 5 << 20)
     left_out: list[LeftOut] = []
     blocks = read_stream(
         io.BufferedReader(Endless(f"{LINE}\n".encode(), again)), left_out=left_out.append, file="a.gz"

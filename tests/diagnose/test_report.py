@@ -23,7 +23,7 @@ MATRIX = load()
 
 
 @pytest.mark.parametrize("code", sorted(path.name for path in CASES.iterdir()))
-def test_commands_contain_no_placeholder_words(code: str) -> None:
+def test_commands_do_not_contain_placeholders(code: str) -> None:
     for path in sorted((CASES / code).glob("*.log")):
         for finding in diagnose_bytes(path.read_bytes(), MATRIX).findings:
             told = report(finding, MATRIX, "en")

@@ -43,7 +43,8 @@ class TestDoesMyCardWork:
             ("gfx942", "yes: ROCm 10.1.0", "no: neither a HIP SDK nor AMD's wheels support it"),
             (
                 "gfx906",
-                "yes: ROCm 6.3.3 (amd: AMD's own packages), torch 2.9 (AMD supported gfx906 up to ROCm 6.3)",
+                "yes: ROCm 6.3.3 (amd: AMD's own packages), torch 2.9 (AMD supported gfx906 in ROCm 6.3 and "
+                "earlier)",
                 "",
             ),
             ("gfx906", "", "unofficial: HIP SDK 5.7.1, ZLUDA 3.9.5 (rocm5), a library pack, torch 2.2.1"),
@@ -215,7 +216,7 @@ class TestParts:
         assert "rocenv resolve --platform windows --zluda --target gfx1031" in text
 
     def test_an_incident_combination_is_found_by_its_code(self, read: Read) -> None:
-        assert "never combines ZLUDA up to 3.9.4 with display driver 25.5.1 or newer" in read("zluda-106")
+        assert "never combines ZLUDA 3.9.4 or older with display driver 25.5.1 or newer" in read("zluda-106")
 
     def test_an_exit_code_page_explains_the_code_and_links_incidents(self, read: Read) -> None:
         text = read("0xc0000005")
@@ -230,7 +231,7 @@ class TestParts:
     def test_an_unknown_exit_code_is_an_error(self, matrix: Matrix, thing: str) -> None:
         with pytest.raises(RocenvError) as caught:
             explain(thing, matrix)
-        assert caught.value.message == f"nothing is known about `{thing}`"
+        assert caught.value.message == f"no information about `{thing}`"
         assert (caught.value.code, caught.value.exit_code) == ("thing-unknown", 1)
 
     def test_the_name_of_a_check_leads_to_the_page_of_its_cause(self, matrix: Matrix) -> None:
@@ -346,7 +347,7 @@ class TestNames:
             explain("gfx1300", matrix)
         assert "not among the" in caught.value.message
         assert caught.value.exit_code == 1
-        assert any("a newer rocenv may know it" in hint for hint in caught.value.hints)
+        assert any("a newer version may include it" in hint for hint in caught.value.hints)
         assert any("rocenv gpus" in hint for hint in caught.value.hints)
 
     def test_the_hint_for_an_unknown_target_omits_the_date_if_the_data_has_no_targets(
@@ -354,7 +355,7 @@ class TestNames:
     ) -> None:
         with pytest.raises(RocenvError) as caught:
             explain("gfx1300", replace(matrix, target=()))
-        assert caught.value.hints[0] == "a newer rocenv may know it"
+        assert caught.value.hints[0] == "a newer version may include it"
 
     def test_the_override_page_explains_when_rocenv_sets_it(self, read: Read) -> None:
         text = read("HSA_OVERRIDE_GFX_VERSION")

@@ -97,7 +97,7 @@ class Lab:
         return answer
 
     def orders(self, **orders: Any) -> None:
-        """Tell the fake compiler how to behave."""
+        """Configure the fake compiler."""
         (Prefix(self.home.envs / "cc").bin / "orders.json").write_text(json.dumps(orders))
 
     def calls(self) -> list[list[str]]:

@@ -21,7 +21,7 @@ from tests.kernels.lab import BITCODE, PLAIN, UNCOMPRESSED, WITH_RT, Lab, make_a
 WAIT_S = 30
 
 
-def test_kernel_is_compiled_from_the_apps_source_for_the_target(lab: Lab) -> None:
+def test_a_kernel_is_compiled_from_the_apps_source_for_the_target(lab: Lab) -> None:
     app = make_app(lab.root / "my apps" / "blender-5.2")
     built = lab.build("--blender", app, "--env", "cc")
     source = app / "5.2/scripts/addons_core/cycles/source"
@@ -59,7 +59,7 @@ def test_changed_source_compiler_or_target_causes_a_new_build(lab: Lab, change: 
     assert lab.build("--blender", app, "--env", "cc", "--target", target)["compiled_now"] is True
 
 
-def test_damaged_cached_kernel_is_reported_and_compiled_again(lab: Lab) -> None:
+def test_a_damaged_cached_kernel_is_reported_and_compiled_again(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     kept = lab.build("--blender", app, "--env", "cc")["kept_in"]
     with open(kept, "r+b") as file:
@@ -114,7 +114,7 @@ def test_the_error_for_missing_headers_links_to_their_download_page(lab: Lab) ->
     assert lab.calls() == []
 
 
-def test_program_without_ray_tracing_gets_no_ray_tracing_kernel(lab: Lab) -> None:
+def test_a_program_without_ray_tracing_gets_no_ray_tracing_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     assert lab.build("--blender", app, "--env", "cc", "--hiprt", code=1)["error"] == "kernels-built-without"
 
@@ -159,7 +159,7 @@ def test_unknown_app_version_must_be_specified(lab: Lab) -> None:
         ({"error": "clang: error: cannot find ROCm device library for gfx1201"}, "does not support gfx1201"),
     ],
 )
-def test_compiler_failure_is_reported_and_leaves_only_a_log(
+def test_a_compiler_failure_is_reported_and_leaves_only_a_log(
     lab: Lab, orders: dict[str, object], says: str
 ) -> None:
     app = make_app(lab.root / "b")
@@ -215,7 +215,7 @@ def test_concurrent_builds_of_one_kernel_compile_it_once(lab: Lab) -> None:
     assert built[0]["sha256"] == built[1]["sha256"]
 
 
-def test_output_only_writes_the_kernel_to_that_file(lab: Lab) -> None:
+def test_the_output_option_only_writes_the_kernel_to_that_file(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     out = lab.root / "out.fatbin"
     built = lab.build("--blender", app, "--env", "cc", "--output", out)
@@ -224,7 +224,7 @@ def test_output_only_writes_the_kernel_to_that_file(lab: Lab) -> None:
     assert not (lab.home.path / "kernels").exists()
 
 
-def test_kernel_is_compressed_if_the_program_expects_it(lab: Lab) -> None:
+def test_a_kernel_is_compressed_if_the_program_expects_it(lab: Lab) -> None:
     new = make_app(lab.root / "new")
     built = lab.build("--blender", new, "--env", "cc", "--place", "in-place")
     assert built["placed"]["file"].endswith("lib/kernel_gfx1201.fatbin.zst")
@@ -236,7 +236,7 @@ def test_kernel_is_compressed_if_the_program_expects_it(lab: Lab) -> None:
     assert built["placed"]["file"].endswith("lib/kernel_gfx1201.fatbin")
 
 
-def test_unwritable_output_fails_before_compiling(lab: Lab) -> None:
+def test_an_unwritable_output_fails_before_compiling(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     for output in (lab.root / "missing" / "kernel", app / "blender" / "kernel"):
         built = lab.build("--blender", app, "--env", "cc", "--output", output, code=1)
@@ -296,7 +296,7 @@ def test_changed_headers_and_device_libraries_cause_a_new_build(lab: Lab) -> Non
     assert (is_compiled(), is_compiled()) == (True, False)
 
 
-def test_default_target_respects_the_envs_override(lab: Lab) -> None:
+def test_the_default_target_respects_the_envs_override(lab: Lab) -> None:
     app = make_app(lab.root / "b")
     prefix = Prefix(lab.home.envs / "cc")
     record = prefix.record()

@@ -29,7 +29,7 @@ def test_kernel_in_both_symbol_tables_is_counted_once() -> None:
         (kernels("gfx1100"), "no code for gfx1201, only for"),
         (bundle("gfx1201", code_object(["k.kd"], NUMBERS["gfx1100"])), "for gfx1100, not for gfx1201"),
         (bundle("gfx1201", code_object(["k.kd"], 0x4E, machine=62)), "its ELF machine is 62"),
-        (bundle("gfx1201", code_object(["main"], 0x4E)), "no kernel"),
+        (bundle("gfx1201", code_object(["main"], 0x4E)), "does not contain a kernel"),
         (b"", "neither"),
         (b"ELF, honestly", "neither"),
         (b"__CLANG_OFFLOAD_BUNDLE__", "cannot be read"),

@@ -39,7 +39,7 @@ def test_each_app_layout_is_found_by_program_and_by_folder(tmp_path: Path, folde
         assert (found.folder, found.program) == (cycles, program), named
 
 
-def test_link_to_a_program_is_followed(tmp_path: Path) -> None:
+def test_a_link_to_a_program_is_followed(tmp_path: Path) -> None:
     cycles, program = made(tmp_path / "opt", "5.2/scripts/addons_core/cycles", "blender")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "blender").symlink_to(program)

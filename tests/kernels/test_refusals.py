@@ -43,7 +43,7 @@ def _headers(root: Path) -> Path:
     return root
 
 
-def test_include_option_selects_the_kind_of_kernel(lab: Lab) -> None:
+def test_the_include_option_selects_the_kind_of_kernel(lab: Lab) -> None:
     app = make_app(lab.root / "b", texts=WITH_RT)
     headers = _headers(lab.root / "rt")
     assert lab.build("--blender", app, "--env", "cc", "--hiprt-include", headers)["kind"] == "hiprt"
@@ -57,7 +57,7 @@ def test_build_on_windows_fails_with_an_explanation(lab: Lab, args: list[str]) -
     command = [sys.executable, "-c", AS_WINDOWS, *lab.command()[3:], *args]
     done = subprocess.run(command, env=lab.environ(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "on Linux only" in done.stderr
+    assert "only on Linux" in done.stderr
     assert "--env" not in done.stderr
     assert lab.calls() == []
 

@@ -31,7 +31,7 @@ def test_source_hash_depends_on_names_and_contents_but_not_on_the_folder(tmp_pat
     assert content_hash(here) != content_hash(there)
 
 
-def test_unreadable_source_is_an_error(tmp_path: Path) -> None:
+def test_an_unreadable_source_is_an_error(tmp_path: Path) -> None:
     source = tree(tmp_path / "s")
     (source / "dangling.h").symlink_to("nowhere")
     with pytest.raises(RocenvError, match="dangling"):

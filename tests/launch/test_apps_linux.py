@@ -326,13 +326,13 @@ class TestRecognition:
     def test_an_unknown_app_in_the_envs_record_is_ignored(self, lab: Lab) -> None:
         on_linux(lab, app="of-the-future")
         done = lab.run("launch", "sd")
-        assert (done.returncode, b"rocenv does not recognise an app" in done.stderr) == (2, True)
+        assert (done.returncode, b"rocenv does not recognize an app" in done.stderr) == (2, True)
 
     def test_an_app_for_a_different_platform_is_an_error(self, lab: Lab) -> None:
         on_linux(lab)
         done = lab.run("launch", "sd", "--app", "comfyui-zluda")
         assert done.returncode == 2
-        assert b"ComfyUI-Zluda runs on windows only" in done.stderr
+        assert b"ComfyUI-Zluda runs only on Windows" in done.stderr
         (names,) = [line for line in done.stderr.decode().splitlines() if "one of these" in line]
         assert "comfyui-zluda" not in names
 
@@ -340,7 +340,7 @@ class TestRecognition:
         on_linux(lab)
         own_rows(lab, PATTERNS)
         done = lab.run("launch", "sd", "--app", "chat")
-        assert (done.returncode, b"Chat has no usual command" in done.stderr) == (2, True)
+        assert (done.returncode, b"Chat has no default command" in done.stderr) == (2, True)
 
     def test_the_most_specific_program_pattern_identifies_the_app(self, tmp_path: Path) -> None:
         """`Llama-3.2.llamafile` is a llamafile, although its name starts with that of a model."""

@@ -48,14 +48,14 @@ def test_an_unknown_pci_address_matches_no_gpu() -> None:
     assert index_of(hip_gpu(address="0000:99:00.0"), gpus(HERE, THERE)) is None
 
 
-def test_partitions_match_by_order() -> None:
+def test_partitions_are_matched_by_order() -> None:
     there = gpus(THERE, HERE, HERE, HERE)
     found = [index_of(hip_gpu(ordinal=9, alike=3, before=place), there) for place in range(3)]
     assert found == [1, 2, 3]
 
 
 @pytest.mark.parametrize("alike", [1, 2, 4])
-def test_an_incomplete_list_of_partitions_matches_no_gpu(alike: int) -> None:
+def test_an_incomplete_list_of_partitions_does_not_match_any_gpu(alike: int) -> None:
     assert index_of(hip_gpu(alike=alike), gpus(HERE, HERE, HERE)) is None
 
 

@@ -141,7 +141,7 @@ def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
     return file.close()
 
 
-def test_recurrent_layers_have_states(tmp_path: Path) -> None:
+def test_recurrent_layers_have_a_state_of_constant_size(tmp_path: Path) -> None:
     estimated = estimate(mamba(tmp_path / "m.gguf"), context=4096)
     assert estimated.cache_bytes / MIB == pytest.approx(0.45, abs=0.005)
     assert estimated.cache_bytes == estimate(mamba(tmp_path / "n.gguf"), context=99).cache_bytes
@@ -396,7 +396,7 @@ KEYS = (
 
 @settings(max_examples=300, deadline=None)
 @given(values=st.tuples(*[numbers] * len(KEYS)), seed=st.integers(0, 1000), free=frees)
-def test_any_header_yields_a_number_or_an_error(values: tuple[Any, ...], seed: int, free: int) -> None:
+def test_any_header_yields_an_estimate_or_an_error(values: tuple[Any, ...], seed: int, free: int) -> None:
     from pathlib import Path
 
     chance = random.Random(seed)

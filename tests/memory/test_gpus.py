@@ -61,7 +61,10 @@ def test_gtt_is_capped_at_system_memory(machine: Machine, read_memory: ReadMemor
     apu(machine, vram=GIB // 2, gtt=128 * GIB, ram=62 * GIB)
     gpu = only(read_memory())
     assert gpu.total_bytes == 62 * GIB + GIB // 2
-    assert any("lets the GPU use 128.0 GiB, but main memory is only 62.0 GiB" in note for note in gpu.notes)
+    assert any(
+        "lets the GPU use 128.0 GiB, but the machine has only 62.0 GiB of memory" in note
+        for note in gpu.notes
+    )
 
 
 def test_used_system_memory_is_not_free_for_an_apu(machine: Machine, read_memory: ReadMemory) -> None:
@@ -139,7 +142,7 @@ class TestHip:
     ) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=23 * GIB, total=24 * GIB))
         assert gpu.free_bytes == 14 * GIB
-        assert any("9.0 GiB more free memory: it ignores the desktop" in note for note in gpu.notes)
+        assert any("9.0 GiB more free memory because it ignores the desktop" in note for note in gpu.notes)
 
     def test_memory_that_hip_reserves_is_subtracted(self, machine: Machine, read_memory: ReadMemory) -> None:
         gpu = only(with_hip(card(machine), read_memory, free=13 * GIB, total=24 * GIB))

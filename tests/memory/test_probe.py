@@ -205,7 +205,7 @@ class TestBound:
     def test_some_memory_is_reserved_for_programs_on_a_card_without_a_display(self, bench: Bench) -> None:
         bench.card(16 * GIB, used=6 * GIB)
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_USED="6GiB")
-        assert "819 MiB stays reserved for the programs that use it" in done.stdout
+        assert "819 MiB is reserved for the programs that use it" in done.stdout
 
     @pytest.mark.parametrize("limit", ["0", "x", "-1", "0%", "101%", "6 GiB more", "9" * 300, "6XiB", "%"])
     def test_a_malformed_limit_is_a_usage_error(self, bench: Bench, limit: str) -> None:
@@ -237,7 +237,7 @@ class TestBound:
         first = done.stderr.splitlines()[0]
         assert "then it requests" not in first
         assert "allocates at most 4.0 GiB and frees it again" in first
-        assert "819 MiB stays reserved for a display" in done.stdout
+        assert "819 MiB is reserved for a display" in done.stdout
         assert "STAND-IN" in first, "a fake runtime must never pass for a GPU"
 
     def test_the_request_for_too_much_memory_is_announced_before_it_is_made(self, bench: Bench) -> None:
@@ -339,7 +339,7 @@ class TestTooMuch:
         assert bench.left == 0
 
 
-class TestTrouble:
+class TestFailures:
     @pytest.mark.parametrize(
         ("fail", "became"),
         [
@@ -385,7 +385,7 @@ class TestTrouble:
         assert "`rocenv verify demo`" in done.stderr
         assert "Traceback" not in done.stderr
 
-    def test_no_gpu_exits_with_4(self, bench: Bench) -> None:
+    def test_a_machine_without_a_gpu_exits_with_4(self, bench: Bench) -> None:
         done = bench.run("probe", "--json", ROCENV_STANDIN_DEVICES="0")
         assert (done.returncode, json.loads(done.stdout)["error"]) == (4, "no-gpu")
 

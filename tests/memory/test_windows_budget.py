@@ -115,7 +115,7 @@ def test_missing_counters_are_unknown_not_zero(found: Callable[..., Usage]) -> N
     assert (gpu.used_bytes, gpu.vram_used_bytes, gpu.shared_used_bytes) == (None, None, None)
     assert any("do not report how much" in note for note in gpu.notes)
     assert usage.hidden is None
-    assert any("no GPU processes" in note for note in usage.notes)
+    assert any("do not list GPU processes" in note for note in usage.notes)
 
 
 @pytest.mark.parametrize("size", [None, "x", -1])
@@ -158,7 +158,7 @@ def test_the_code_of_the_child_process_is_found_wherever_rocenv_is_installed(
     """Even in the user site, which an isolated Python ignores."""
     ran: list[list[str]] = []
     monkeypatch.setattr(windows_budget, "_output", ran.append)
-    windows_budget._ask_dxgi()
+    windows_budget._query_dxgi()
     (argv,) = ran
     done = subprocess.run([argv[0], "-S", *argv[1:]], capture_output=True, text=True, check=False, timeout=60)
     assert "No module named" not in done.stderr

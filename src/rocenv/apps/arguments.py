@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rocenv.apps.start import Start
     from rocenv.data.apps import Flag, Launcher
 
-_ITEMS = "\0"  # placeholder for a device list's separator
+_ITEMS = "\0"  # placeholder for the separator in a device list
 _SEPARATORS = re.compile("[,/]")
 
 
@@ -46,7 +46,7 @@ class Choice:
     added: tuple[Added, ...] = ()
     lacking: tuple[Flag, ...] = ()  # proposed, but this version does not have them
     unfilled: tuple[Flag, ...] = ()  # proposed, but their value is unknown
-    # The user's arguments that this version does not have, with their replacements ("" = none).
+    # The user's arguments that this version does not have, with their replacements ("" if none).
     unknown: tuple[tuple[str, str], ...] = ()
 
 
@@ -67,7 +67,7 @@ def adapt_arguments(context: LaunchContext) -> LaunchContext:
         return replace(context, adaptation=Adaptation(is_unknown=True)) if launcher.help else context
     python = start.prefix.path / start.record.lock.python
     if str(python) in program and not python.exists():
-        return context  # the check `env_python_missing` explains it
+        return context  # the check `env_python_missing` reports it
     options = ask_help(start) if launcher.help else Options(problem="it has no `--help`")
     given = Given(
         words=start.words[len(program) :],
@@ -89,7 +89,7 @@ def adapt_arguments(context: LaunchContext) -> LaunchContext:
 
 
 def _select_devices(context: LaunchContext, given: Given) -> tuple[LaunchContext, tuple[Device, ...] | None]:
-    """Ask the program for its GPUs and select those to use; None = do not add GPU arguments."""
+    """List the program's GPUs and select those to use; None means to add no GPU arguments."""
     start, row = context.start, context.start.launcher.devices
     adaptation = Adaptation(options=given.options)
     context = replace(context, adaptation=adaptation)
@@ -104,7 +104,7 @@ def _select_devices(context: LaunchContext, given: Given) -> tuple[LaunchContext
         return _select_named(context, asked, devices.named(names))
     if devices.found:
         used = devices.for_lock(start.record.lock)
-        if used or used is None:  # None = unclear which one; `Choice.unfilled` reports that
+        if used or used is None:  # None: it is unclear which one, and `Choice.unfilled` reports that
             return context, used or ()
         context = replace(context, adaptation=replace(asked, is_for_others=True))
     return context, None if context.needs_gpu else ()
@@ -192,14 +192,14 @@ def takes_arguments(launcher: Launcher, options: Options) -> bool:
 
 
 def telltale_arguments(launcher: Launcher) -> tuple[str, ...]:
-    """Arguments that identify an app when its help lists them."""
+    """Arguments that identify an app if its help lists them."""
     required = tuple(flag.words[0] for flag in launcher.flags if flag.required)
     listing = launcher.devices.arguments if launcher.devices else ()
     return required or tuple(word for word in listing if word.startswith("--"))
 
 
 def with_added(start: Start, added: Sequence[Added]) -> Start:
-    """Insert added arguments in a start's command."""
+    """Insert the added arguments into the command."""
     program = program_words(start)
     users = start.words[len(program) :]
     first = [word for each in added if each.flag.place == "first" for word in each.words]
@@ -208,12 +208,12 @@ def with_added(start: Start, added: Sequence[Added]) -> Start:
 
 
 def _spelling(flag: Flag, options: Options) -> str:
-    """A flag's name in this version; "" if it does not have the flag."""
+    """A flag's name in this version, or "" if this version does not have the flag."""
     return next((name for name in flag.names if name in options), "")
 
 
 def _filled(words: tuple[str, ...], values: Mapping[str, str], options: Options) -> tuple[str, ...] | None:
-    """Fill placeholders; None if a value is unknown."""
+    """Fill in placeholders; return None if a value is unknown."""
     option = options.by_name.get(words[0])
     # Commas separate the devices in a list, unless the help shows that they separate runs.
     separator = "/" if option and "/" in option.value and "," not in option.value else ","

@@ -30,7 +30,7 @@ _KERNELS = ("*/rocblas/library/*", "*/rocblas/Kernels*")
 def blas_state(context: LaunchContext, program: Path | None = None) -> State:
     """Judge the env's rocBLAS by the last `verify`, or by its kernels if `verify` has not run.
 
-    `unknown` if the program ships its own rocBLAS, or the GPU does not work at all.
+    The state is `unknown` if the program ships its own rocBLAS, or if the GPU does not work at all.
     """
     prefix = context.start.prefix
     if program is not None and _brings_blas(program, prefix):
@@ -46,7 +46,7 @@ def blas_state(context: LaunchContext, program: Path | None = None) -> State:
 
 
 def _has_kernels(context: LaunchContext) -> bool | None:
-    """Whether the env's rocBLAS has kernels for the target, from its files or the data; None = unknown."""
+    """Whether the env's rocBLAS has kernels for the target, from its files or the data; None if unknown."""
     start, lock = context.start, context.start.record.lock
     try:
         files = tuple(start.prefix.files(start.record))
@@ -79,7 +79,7 @@ def _brings_blas(program: Path, prefix: Prefix) -> bool:
 
 
 def another_env(context: LaunchContext) -> str:
-    """The command that creates an env whose rocBLAS supports the target; "" if no set does."""
+    """The command that creates an env whose rocBLAS supports the target, or "" if there is no such set."""
     lock = context.start.record.lock
     if lock.platform != "linux":
         return context.another()

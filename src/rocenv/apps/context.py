@@ -1,4 +1,4 @@
-"""A launch's context, which adapters, checks and the outcome share."""
+"""The context of a launch, shared by adapters, checks and the outcome."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 class Room:
     """The memory available to a model."""
 
-    layers: int | None = None  # that fit; None = unknown
-    hidden_mib: int | None = None  # reported to the program as free, but used by others; None = unknown
+    layers: int | None = None  # how many layers fit; None if unknown
+    hidden_mib: int | None = None  # reported to the program as free, but used by others; None if unknown
     why: str = ""  # how `layers` was determined, or why it is unknown, in the user's language
     integrated: bool = False  # the GPU uses system memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """What an app's adapter proposes and has found."""
+    """The proposals and findings of an app's adapter."""
 
     flags: tuple[Flag, ...] = ()  # to add if this version has them
     reasons: Mapping[str, str] = field(default_factory=dict)  # first word of a flag -> why, for the user
@@ -49,10 +49,10 @@ class Tuning:
     own_arguments: tuple[str, ...] = ()
     blas: State = "unknown"  # whether the env's rocBLAS works for the target
     around_blas: tuple[str, ...] = ()  # arguments that make some versions work without rocBLAS
-    # Argument -> the programs of which it runs the first that exists; `$NAME` is a variable.
+    # Argument -> programs; it runs the first one that exists. `$NAME` is a variable.
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     room: Room | None = None  # for a model's layers
-    layers: str = ""  # the argument that sets their number, if it is among `flags`
+    layers: str = ""  # the argument that sets the number of layers, if it is among `flags`
     model: Path | None = None
 
 
@@ -61,11 +61,11 @@ class Adaptation:
     """What the program reports about itself, and the arguments chosen from that."""
 
     is_unknown: bool = False  # rocenv does not know whether the program accepts the app's arguments
-    options: Options | None = None  # from its help; None = it was not asked
-    devices: Devices | None = None  # None = it was not asked
+    options: Options | None = None  # from its help; None if the help was not read
+    devices: Devices | None = None  # None if the program did not list them
     named: Named | None = None  # devices that the user specified
     is_for_others: bool = False  # it lists GPUs, but not the env's
-    choice: Choice | None = None  # None = nothing had to be added
+    choice: Choice | None = None  # None if nothing had to be added
     tuning: Tuning = field(default_factory=Tuning)
 
 
@@ -81,7 +81,7 @@ class LaunchContext:
 
     @property
     def devices(self) -> Devices | None:
-        """The GPUs that the program lists; None if it was not asked."""
+        """The GPUs that the program listed, or None if it was not run."""
         return self.adaptation.devices
 
     @property
@@ -91,7 +91,7 @@ class LaunchContext:
 
     @property
     def app(self) -> str:
-        """The app for which to suggest a different env; "" if unknown."""
+        """The app for which to suggest a different env, or "" if unknown."""
         key = self.start.launcher.key
         return self.start.record.lock.request.app if key == GENERIC else key
 
@@ -106,7 +106,7 @@ class LaunchContext:
         return self.start.is_gpu_work or not self.start.launcher.gpu_work
 
     def command(self, template: str) -> str:
-        """Fill in a profile's command; "" if a value is unknown."""
+        """Fill in a profile's command; return "" if a value is unknown."""
         prefix, lock = self.start.prefix, self.start.record.lock
         program, model = self.start.made_for or program_path(self.start), self.adaptation.tuning.model
         values = {
@@ -120,7 +120,7 @@ class LaunchContext:
         return fill_all(template, values) or ""
 
     def text(self, text: Text | None, /, **values: str) -> str:
-        """Fill in a message in the user's language; "" if there is none, or a value is unknown."""
+        """Fill in a message in the user's language; return "" if there is none, or if a value is unknown."""
         return filled(text, values, self.language) or "" if text else ""
 
     def message(self, name: str, /, **values: str) -> str:
@@ -128,11 +128,11 @@ class LaunchContext:
         return Texts(self.matrix, "launch", self.language)(name, **values)
 
     def noting(self, *notes: str) -> LaunchContext:
-        """Add notes for the user about the start."""
+        """Add notes about the start, for the user."""
         return replace(self, start=replace(self.start, notes=(*self.start.notes, *notes)))
 
     def another(self, zluda: str = "") -> str:
-        """The command that creates a better env next to this one; "" if no set is better."""
+        """The command that creates a better env next to this one, or "" if no set is better."""
         lock, name = self.start.record.lock, self.start.prefix.free_name()
         return suggest_env(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 BELOW_HIP = "ROCR_VISIBLE_DEVICES"  # renumbers the GPUs before HIP does
 _NUMBER = re.compile(r"[0-9]+$")
-_LONGEST = 4000  # characters of a line
-_MOST_DIGITS = 12
+_MAX_LINE = 4000  # characters of a line
+_MAX_DIGITS = 12
 _SHARED = " / "  # separates product names with the same PCI ID
 _TRADEMARKS = re.compile(r"\((?:tm|r)\)")
 
@@ -34,7 +34,7 @@ class Device:
 
     name: str  # for arguments: "ROCm0"
     line: str
-    target: str = ""  # "" = unknown
+    target: str = ""  # "" if unknown
     free_bytes: int | None = None  # as the program sees it
 
 
@@ -57,14 +57,14 @@ class Devices:
 
     @property
     def problem(self) -> str:
-        """Why the answer is unusable; "" = it is usable."""
+        """Why the output is unusable, or "" if it is usable."""
         return "" if self.answer.ok else self.answer.end
 
     def for_lock(self, lock: Lock) -> tuple[Device, ...] | None:
-        """The GPUs with an env's target; None if the program's list does not identify them."""
+        """The GPUs with an env's target, or None if the program's list does not identify them."""
         if not lock.target:  # a compiler env has many targets
             return self.found
-        # With an override, a GPU reports the overriding target.
+        # With an override, a GPU reports the target of the override.
         used = tuple(each for each in self.found if each.target in (*lock.targets, lock.code_target))
         is_unclear = not used and any(not each.target for each in self.found)
         return None if is_unclear else used
@@ -83,9 +83,9 @@ class Devices:
 
 
 def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = DEVICES_S) -> Devices:
-    """Ask a start's program for its GPUs.
+    """Run a program to list its GPUs.
 
-    If it does not print targets, use the detected GPUs' targets where the match is certain.
+    If it does not print targets, use the targets of the detected GPUs where the match is certain.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -107,7 +107,7 @@ def _found(lines: Sequence[str], row: DeviceList) -> Iterator[Device]:
     targets = _targets(lines, row.target) if row.target else {}
     wanted = re.compile(row.pattern)
     for line in lines:
-        if found := wanted.search(line[:_LONGEST]):
+        if found := wanted.search(line[:_MAX_LINE]):
             number = _NUMBER.search(found["device"])
             yield Device(
                 name=found["device"],
@@ -120,18 +120,18 @@ def _found(lines: Sequence[str], row: DeviceList) -> Iterator[Device]:
 def _targets(lines: Sequence[str], pattern: str) -> dict[str, str]:
     """Map GPU numbers (the end of each name) to the targets that the program prints."""
     wanted = re.compile(pattern)
-    found = (wanted.search(line[:_LONGEST]) for line in lines)
+    found = (wanted.search(line[:_MAX_LINE]) for line in lines)
     return {each["number"]: each["target"] for each in found if each}
 
 
 def _free_bytes(found: re.Match[str]) -> int | None:
     text = found.groupdict().get("free_mib") or ""
-    return int(text) * MIB if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+    return int(text) * MIB if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
 
 def _others(lines: Sequence[str], row: DeviceList) -> Iterator[str]:
     for line in lines if row.other else ():
-        if re.search(row.other, line[:_LONGEST]) and not re.search(row.pattern, line[:_LONGEST]):
+        if re.search(row.other, line[:_MAX_LINE]) and not re.search(row.pattern, line[:_MAX_LINE]):
             yield line.strip()
 
 
@@ -144,7 +144,7 @@ def described(device: Device) -> str:
 class Card:
     """A GPU on this machine, with the names that programs can use for it."""
 
-    target: str  # "" = unknown
+    target: str  # "" if unknown
     names: frozenset[str] = frozenset()  # several, because products share PCI IDs
     is_shown: bool = True  # visible to programs in the env
 
@@ -175,8 +175,7 @@ def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Ca
 def with_targets(found: Sequence[Device], cards: Sequence[Card]) -> tuple[Device, ...]:
     """Add the targets implied by the product names in the GPUs' lines.
 
-    If a line has no product name, look at the cards that no other line mentions: if all of them have the same
-    target, the line gets that target.
+    A line without a product name gets a target if all GPUs that no other line mentions have the same one.
     """
     named = [_owners(each.line, cards) for each in found]
     left = {each.target for each in cards if each.is_shown and not any(each in some for some in named)}
@@ -188,7 +187,7 @@ def with_targets(found: Sequence[Device], cards: Sequence[Card]) -> tuple[Device
 
 
 def _owners(line: str, cards: Sequence[Card]) -> tuple[Card, ...]:
-    """Find the cards that match the longest product name in a line; () if it contains none."""
+    """Find the GPUs that match the longest product name in a line; return () if it contains none."""
     text = _plain(line)
     names = {name for card in cards for name in card.names}
     # "RX 7900 XT" is not part of "RX 7900 XTX", and "RX 6700" also matches in "RX 6700 XT".

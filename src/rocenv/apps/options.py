@@ -1,4 +1,4 @@
-"""Parse the arguments that a program's help lists, and the user's arguments. Pure."""
+"""Parse the arguments that a program's help lists, and the user's arguments."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _TAB = 8
 # Lines that are indented further than the first definitions are examples and wrapped prose, but some programs
 # indent names without a short form by four more columns.
 _SLACK = 4
-_LONGEST = 20_000  # lines
-_WIDEST = 1000  # characters in a line
+_MAX_LINES = 20_000
+_MAX_COLUMNS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ class Option:
     """An argument and its names."""
 
     names: tuple[str, ...]
-    value: str = ""  # as the help shows it: "N", "<dev1,dev2,..>"; "" = none
-    variable: str = ""  # the environment variable that has the same effect; "" = none
-    default: str = ""  # "" = unknown
+    value: str = ""  # as the help shows it: "N", "<dev1,dev2,..>"; "" if none
+    variable: str = ""  # the environment variable that has the same effect; "" if none
+    default: str = ""  # "" if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Options:
     """The arguments that one version of a program accepts."""
 
     by_name: Mapping[str, Option] = field(default_factory=dict)
-    problem: str = ""  # why they are unknown; "" = they are known
+    problem: str = ""  # why they are unknown; "" if they are known
 
     def __contains__(self, name: object) -> bool:
         return name in self.by_name
@@ -65,14 +65,14 @@ def read_help(text: str) -> Options:
     A definition starts a line. It consists of comma-separated names with or without values, then at least two
     spaces and an explanation.
     """
-    lines = [line[:_WIDEST] for line in text.splitlines()[:_LONGEST]]
+    lines = [line[:_MAX_COLUMNS] for line in text.splitlines()[:_MAX_LINES]]
     starts = [
         (found.end(), len(found[0].expandtabs(_TAB)), number)
         for number, line in enumerate(lines)
         if (found := _START.match(line))
     ]
     if not starts:
-        return Options(problem="its help lists no arguments")
+        return Options(problem="its help does not list any arguments")
     rightmost = min(column for _, column, _ in starts) + _SLACK
     rows = [(offset, number) for offset, column, number in starts if column <= rightmost]
     ends = [number for _, number in rows[1:]] + [len(lines)]
@@ -119,14 +119,14 @@ class Given:
     words: tuple[str, ...]
     environ: Mapping[str, str]
     options: Options
-    behind: tuple[str, ...] = ()  # arguments that are valid only after `--`; () = `--` has no meaning
+    behind: tuple[str, ...] = ()  # arguments that are valid only after `--`; () if `--` has no meaning
 
     def has(self, name: str) -> bool:
         """Whether an argument is given, under any of its names."""
         return self._place(name) is not None or self._variable(name) is not None
 
     def value(self, name: str) -> str | None:
-        """An argument's value; None if it is not given."""
+        """An argument's value, or None if it is not given."""
         place = self._place(name)
         if place is None:
             return self._variable(name)
@@ -142,7 +142,7 @@ class Given:
         return value is not None and (not wanted or value.lower() == wanted.lower())
 
     def _place(self, name: str) -> int | None:
-        """The index of an argument's last occurrence: that one takes precedence."""
+        """The index of an argument's last occurrence, which takes precedence."""
         names, is_behind = self.options.names(name), name in self.behind
         places = (
             place

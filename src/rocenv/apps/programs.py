@@ -36,7 +36,7 @@ def env_for(app: str, lock: Lock, name: str) -> str:
 
 
 def env_with(app: str, lock: Lock, matrix: Matrix, machine: Machine, name: str) -> str:
-    """The command that creates an env with an app's program for a set's target; "" if impossible."""
+    """The command that creates an env with an app's program for a set's target, or "" if no set fits."""
     channels = {each for row in matrix.app_packages if row.app == app for each in row.channels}
     if not lock.target or has_program(app, lock, matrix):
         return ""
@@ -64,7 +64,7 @@ def has_gpu(host: Host, target: str) -> bool:
 def program_of(
     prefix: Prefix, record: Record, matrix: Matrix, launcher: Launcher, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Find an app's program in the env, on PATH or in the current folder; () if there is none."""
+    """Find an app's program in the env, on PATH or in the current folder; return () if there is none."""
     for part in record.lock.components:
         row = packages_of(launcher.key, part.channel, matrix)
         if row is not None and row.program:

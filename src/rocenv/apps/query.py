@@ -1,4 +1,4 @@
-"""Ask an app's program for its help, its GPUs and its version, with limits on time and output."""
+"""Run an app's program to get its help, its GPUs and its version, with limits on time and output."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 HELP_S = 60.0  # a program of several GB sometimes unpacks itself first
 DEVICES_S = 90.0  # waking a sleeping GPU can take a long time
 _VERSION_S = 60.0
-_LONGEST = 4000  # characters of a line
+_MAX_LINE = 4000  # characters of a line
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
-    """Run a start's program in the env, with `arguments` instead of the user's.
+    """Run an app's program in the env, with `arguments` instead of the user's.
 
     Raises:
         CommandNotFound: The program does not exist.
@@ -57,7 +57,7 @@ def ask_help(start: Start, timeout_s: float = HELP_S) -> Options:
 
 
 def ask_version(start: Start) -> str:
-    """Ask the program for its version. Scripts are never asked, because they might start working instead.
+    """Run the program with `--version`, unless it is a script, which might start the app instead.
 
     Raises:
         RocenvError: The version is unknown.
@@ -65,21 +65,21 @@ def ask_version(start: Start) -> str:
     if program_path(start) is None:
         raise RocenvError("the program does not exist")
     if not program_words(start):
-        raise RocenvError("rocenv does not run scripts for this")
+        raise RocenvError("rocenv does not run scripts to detect their version")
     answer = ask(start, ("--version",), _VERSION_S)
     pattern = re.compile(start.launcher.version)
     for line in answer.lines:
-        if found := pattern.search(line[:_LONGEST]):
+        if found := pattern.search(line[:_MAX_LINE]):
             return found["version"]
-    raise RocenvError(f"run with `--version`, {'it printed no version' if answer.ok else answer.end}")
+    raise RocenvError(f"with `--version`, {'it did not print a version' if answer.ok else answer.end}")
 
 
 def program_words(start: Start) -> tuple[str, ...]:
-    """The command's words up to the program that accepts the app's arguments; () if there is none.
+    """The command's words up to the program that accepts the app's arguments, or () if there is none.
 
     The program has one of the app's exact names or a similar one; if the user specified the app, any program
-    is accepted. A script must have an exact name, because other scripts might start working instead of
-    answering.
+    is accepted. A script must have an exact name, because other scripts might ignore the arguments and start
+    their work.
     """
     launcher = start.launcher
     at = program_at(start.words, launcher.starters)
@@ -118,7 +118,7 @@ def program_file(words: Sequence[str], environ_path: str) -> Path | None:
 
 
 def program_path(start: Start) -> Path | None:
-    """Find the file that a command starts, with links resolved; None if it does not exist."""
+    """Find the file that a command starts, and resolve links; return None if it does not exist."""
     words = program_words(start) or start.words[:1]
     try:
         return Path(os.path.realpath(find_program(words[-1], start.environ)))

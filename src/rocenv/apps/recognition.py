@@ -1,4 +1,4 @@
-"""Recognise which app a command starts, and find its folder."""
+"""Recognize which app a command starts, and find its folder."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def choose(
 
     Args:
         launchers: All profiles.
-        key: The app that the user specified; "" = recognise it.
+        key: The app that the user specified; "" to recognize it.
         words: The command; it can be empty.
         here: The current folder.
-        platform: The env's platform; "" = any.
-        own: The app that the env was created for; "" = none.
+        platform: The env's platform; "" for any.
+        own: The app that the env was created for; "" if none.
 
     Raises:
-        RocenvError: The app does not exist, or does not run on this platform; exit code 2.
+        RocenvError: The app does not exist, or does not run on this platform (exit code 2).
     """
     known = {launcher.key: launcher for launcher in launchers}
     if GENERIC not in known:
-        raise RocenvError("the data has no app `generic`", hints=("check ROCENV_PROFILES",))
+        raise RocenvError("the data does not contain the app `generic`", hints=("check ROCENV_PROFILES",))
     if key:
         _require(key, known, platform)
     usable = [known[each] for each in sorted(known) if _runs_on(known[each], platform)]
@@ -67,7 +67,7 @@ def _require(key: str, known: dict[str, Launcher], platform: str) -> None:
         return
     text, code = f"there is no app `{key}`", "usage"
     if key in known:
-        text, code = f"{known[key].title} runs on {known[key].platforms[0]} only", "app-platform"
+        text, code = f"{known[key].title} runs only on {known[key].platforms[0].title()}", "app-platform"
     names = ", ".join(sorted(each for each in known if _runs_on(known[each], platform)))
     raise WrongUsage(text, hints=(f"use one of these with `--app`: {names}",), code=code)
 
@@ -91,7 +91,7 @@ def without_readers(words: Sequence[str], starters: Sequence[Starter]) -> tuple[
 
 
 def _started(words: Sequence[str], starters: Sequence[Starter]) -> Iterator[tuple[Starter, int, int]]:
-    """Yield each starter at the beginning of a command, and where its words start and end."""
+    """Yield each wrapper at the beginning of a command, such as `nice`, and where its words start and end."""
     at = 0
     while at < len(words):
         starter = next((each for each in starters if plain_name(words[at]) in each.names), None)
@@ -182,5 +182,5 @@ def name_of(word: str) -> str:
 
 
 def plain_name(word: str) -> str:
-    """A program's name in lower case, without its folder and `.exe`."""
+    """A program's name in lowercase, without its folder or `.exe`."""
     return name_of(word).lower().removesuffix(".exe")

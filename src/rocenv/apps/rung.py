@@ -1,4 +1,4 @@
-"""The last rung of `verify --app`: whether the app sees the env's GPU when started in the env."""
+"""The last rung of `verify --app`: whether the app finds the env's GPU when started in the env."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 
 _NEEDED = ("files", "load", "device")  # the app cannot work if one of these fails
 _BROKEN = ("failed", "crashed", "timeout")
-_TAIL = 4096  # characters
+_TAIL = 4096  # characters of output
 _LOG = "app.log"
 _WILDCARD = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppRung:
-    """An app that is ready to be queried in an env."""
+    """A prepared check of an app in an env."""
 
     context: LaunchContext
-    timeout_s: float = 0.0  # seconds per query; 0 = the default
-    save_dir: Path | None = None  # for the app's answers
+    timeout_s: float = 0.0  # seconds per query; 0 for the default
+    save_dir: Path | None = None  # for the app's output
 
     def result(self, ladder: Sequence[RungResult]) -> RungResult:
         """Run the rung after the ladder."""
@@ -82,21 +82,21 @@ def app_rung(
         prefix: The env.
         matrix: The data, with the app's profile.
         host: The machine.
-        key: The app's.
+        key: The app's name.
         environ: The environment variables before activation.
-        target: Replaces the env's target; "" = that one.
-        timeout_s: For each query; 0 = the default.
-        save_dir: Where to keep its answers; None = nowhere.
+        target: Replaces the env's target; "" to keep that one.
+        timeout_s: For each query; 0 for the default.
+        save_dir: Where to save the app's output; None to discard it.
 
     Raises:
-        RocenvError: The app does not support the env's platform (exit code 2), or its program was not found.
+        RocenvError: The app does not support the env's platform (exit code 2), or its program is missing.
     """
     record = prefix.record()
     if target not in ("", record.lock.target, record.lock.code_target):
         record = structs.replace(record, lock=structs.replace(record.lock, target=target, runs_as=""))
     if key == GENERIC:
         raise WrongUsage(
-            f"`{GENERIC}` stands for any program, so there is no app to ask",
+            f"`{GENERIC}` stands for any program, so there is no app to verify",
             hints=(f"verify the env itself: `rocenv verify {shell_join(prefix.name)}`",),
         )
     chosen = choose(tuple(matrix.launcher), key, (), Path.cwd(), platform=record.lock.platform)
@@ -111,7 +111,7 @@ def app_rung(
 
 
 def _is_torch_only(launcher: Launcher) -> bool:
-    """Whether the app computes with torch: then there is no program to ask."""
+    """Whether the app uses the GPU only through torch, so that there is no program to query."""
     return launcher.needs_torch and launcher.devices is None
 
 
@@ -123,7 +123,7 @@ def _judge_program(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
     required = [flag.words[0] for flag in launcher.flags if flag.required]
     missing = [name for name in required if options and not options.problem and name not in options]
     if missing:
-        return _result("failed", f"this version does not have `{missing[0]}` to keep it on the GPU")
+        return _result("failed", f"this version does not have `{missing[0]}`, which keeps it on the GPU")
     can_list = launcher.devices is not None and (
         options is None or options.problem or launcher.devices.arguments[0] in options
     )
@@ -160,8 +160,8 @@ def _judge_devices(context: LaunchContext, devices: Devices, ladder: Sequence[Ru
         return _result("skipped", text, code=code)
     device = next((each for each in ladder if each.rung == "device"), None)
     is_there = device.status == "passed" if device else has_gpu(context.host, target)
-    wanted = f"no {target}" if devices.found else "no HIP GPU" if is_there else "no GPU"
-    text = f"the app starts, but {asked} lists {wanted}, only {listed}"
+    wanted = f"a {target} GPU" if devices.found else "a HIP GPU" if is_there else "a GPU"
+    text = f"the app starts, but {asked} does not list {wanted}, only {listed}"
     if not is_there:
         return _result("skipped", text, code=code, no_device=True)
     seen = "`device` found it" if device else "this machine has one"
@@ -185,10 +185,10 @@ def _judge_torch(context: LaunchContext, ladder: Sequence[RungResult]) -> RungRe
     torch = next((each for each in ladder if each.rung == "torch"), None)
     if lock.part("torch") is None:
         command = env_for(launcher.key, lock, context.start.prefix.free_name())
-        text = f"{launcher.title} needs torch, but the env has none; create one with torch: `{command}`"
-        return _result("failed", text)
+        text = f"{launcher.title} needs torch, but the env does not contain it; create one with torch"
+        return _result("failed", f"{text}: `{command}`")
     if torch is None:
-        return _result("skipped", f"{launcher.title} uses torch, and the rung `torch` did not run")
+        return _result("skipped", f"{launcher.title} uses torch, but the check `torch` did not run")
     if torch.status == "passed":
         return _result("passed", f"{launcher.title} uses torch, and `torch` passed")
     return _result("skipped", f"needs `torch`: {torch.detail}", no_device=torch.no_device)

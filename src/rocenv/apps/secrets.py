@@ -1,4 +1,4 @@
-"""Recognise secrets in commands, so that logs and messages can mask them."""
+"""Recognize secrets in commands, so that logs and messages can mask them."""
 
 from __future__ import annotations
 

@@ -49,15 +49,15 @@ class Start:
     prefix: Prefix
     record: Record
     launcher: Launcher
-    folder: Path  # of the app
+    folder: Path  # the app's folder
     words: tuple[str, ...]  # the command
     changes: tuple[EnvChange, ...]  # from the env and the app's profile
     outside: Mapping[str, str]  # the environment before these changes
     added: tuple[str, ...] = ()  # arguments that rocenv added
     notes: tuple[str, ...] = ()  # what differs from the user's command, and why, one line each
     wrapper: str = ""  # the app's script that rocenv replaces
-    made_for: Path | None = None  # the app's own program, if a copy made by rocenv starts it
-    has_kernels: bool | None = None  # kernels for the env's target, shipped or built; None = unknown
+    made_for: Path | None = None  # the app's own program, if a script from rocenv starts it
+    has_kernels: bool | None = None  # kernels for the env's target, shipped or built; None if unknown
     is_named: bool = False  # the user specified the app
     is_taken: bool = False  # its help shows that it accepts the app's arguments despite its name
 
@@ -79,12 +79,12 @@ class Start:
 
     @property
     def program(self) -> str:
-        """The program's file name, skipping starters such as `nice`."""
+        """The program's file name, skipping wrappers such as `nice`."""
         return name_of((*self._from_program(), *self.words)[0])
 
     @property
     def zluda(self) -> Path | None:
-        """The folder with the env's ZLUDA; None without ZLUDA."""
+        """The env's ZLUDA folder, or None without ZLUDA."""
         part = self.record.lock.part("zluda")
         return self.prefix.path / part.into if part else None
 
@@ -116,7 +116,7 @@ class Start:
 
     @property
     def is_gpu_work(self) -> bool:
-        """Whether the command makes the app do GPU work; False if the user asked for the CPU."""
+        """Whether the command makes the app use the GPU; False if the user asked for the CPU."""
         launcher = self.launcher
         if not self.is_app or self.wants_cpu or any(map(self.gives, launcher.only_tells)):
             return False
@@ -138,7 +138,7 @@ class Start:
         return given.says(phrase)
 
     def programs(self) -> list[str]:
-        """The names of programs and files at the beginning of the command, in lower case."""
+        """The names of programs and files at the beginning of the command, in lowercase."""
         return [name_of(word).lower() for word in self._from_program()[:LOOKED_AT]]
 
     def given(self) -> list[str]:
@@ -170,14 +170,14 @@ def plan_start(
         prefix: The env.
         record: Its record.
         chosen: From `choose`.
-        words: The command. If it is empty or begins with an option, the app's usual command is prepended.
+        words: The command. If it is empty or begins with an option, the app's default command is prepended.
         outside: The current environment.
         is_piped: Whether the app writes to a pipe.
-        columns: The width of the terminal that the pipe replaces; 0 = no terminal.
-        is_named: The user specified the app.
+        columns: The width of the terminal that the pipe replaces; 0 without a terminal.
+        is_named: Whether the user specified the app.
 
     Raises:
-        RocenvError: There is no command to start; exit code 2.
+        RocenvError: There is no command to start (exit code 2).
     """
     launcher, folder = chosen
     python = str(prefix.path / record.lock.python)
@@ -229,9 +229,9 @@ def _without_wrapper(
 
 def _no_command(launcher: Launcher, name: str, words: Sequence[str], is_named: bool) -> NoReturn:
     what = (
-        "rocenv does not recognise an app in this folder"
+        "rocenv does not recognize an app in this folder"
         if launcher.key == GENERIC
-        else f"{launcher.title} has no usual command"
+        else f"{launcher.title} has no default command"
     )
     app = ("--app", launcher.key) if is_named else ()
     python = "python" if WINDOWS else "python3"
@@ -253,7 +253,7 @@ def _for_pipe(is_piped: bool, columns: int) -> list[EnvChange]:
 
 
 def _missing_arguments(start: Start) -> tuple[str, ...]:
-    """Find missing arguments that make an app use the env's ZLUDA or torch."""
+    """List the missing arguments that make an app use the env's ZLUDA or torch."""
     launcher = start.launcher
     if not set(start.programs()) & set(launcher.entries):
         return ()

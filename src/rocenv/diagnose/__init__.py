@@ -1,10 +1,10 @@
 """Find the causes of failures in a log.
 
-    blocks (reading) -> sightings of all literals (scanner) -> facts of the log (facts)
+    blocks (reading) -> sightings of all literals (scanner) -> facts from the log (facts)
                      -> rules with matches (matching) -> findings, best first -> texts (report)
 
-The knowledge is data: `rule` in `profiles/rules/`, `extractor` in `profiles/extractors.toml`, and the
-failures of apps in `profiles/apps/`.
+The knowledge is data: rules in `profiles/rules/`, extractors in `profiles/extractors.toml`, and app failures
+in `profiles/apps/`.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 _SHOWN = 4  # lines of evidence per finding
 _WIDTH = 300  # characters of a line
-_SAMPLE_BYTES = 300  # before a line, to recognise the code page
+_SAMPLE_BYTES = 300  # before a line, to recognize the code page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """A line that shows a cause."""
 
-    line: int  # its number, from 1
-    text: str  # printable
+    line: int  # line number, from 1
+    text: str  # the line, with only printable characters
     file: str = ""  # its file in a folder of logs
-    count: int = 1  # of similar lines in the log
+    count: int = 1  # number of similar lines in the log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +47,10 @@ class Finding:
     """A cause found in a log."""
 
     rule: Rule
-    confidence: float  # 0 to 1
+    confidence: float  # from 0 to 1
     evidence: tuple[Evidence, ...]  # the decisive line first
-    own: Facts  # from its own lines
-    facts: Facts  # those, then the facts of the whole log
+    own: Facts  # from the matching lines
+    facts: Facts  # `own`, then the facts from the whole log
 
     @property
     def code(self) -> str:
@@ -63,7 +63,7 @@ class Diagnosis:
     """The result for one or more logs."""
 
     findings: tuple[Finding, ...]  # best first
-    facts: Facts  # of the log with the best finding
+    facts: Facts  # from the log with the best finding
     lines: int
     is_empty: bool  # nothing could be read
 
@@ -84,7 +84,7 @@ def diagnose_bytes(data: bytes, matrix: Matrix) -> Diagnosis:
 def diagnose(blocks: Iterable[Block], matrix: Matrix) -> Diagnosis:
     """Diagnose each log separately, then rank all findings together.
 
-    Accepts any bytes; raises only what reading the blocks raises.
+    The blocks can contain any bytes; only reading them can raise an exception.
     """
     logs = [_examined(file, of_file, matrix) for file, of_file in groupby(blocks, key=lambda each: each.file)]
     best: dict[str, tuple[Candidate, Facts]] = {}
@@ -154,7 +154,7 @@ def _finding(found: Candidate, facts: Facts) -> Finding:
 
 
 def _evidence(match: Match, file: str) -> Evidence:
-    """Convert a match to evidence; of a very long line, keep only the part around the literal."""
+    """Convert a match to evidence; keep only the part of a very long line that is around the literal."""
     first = max(0, match.place - _WIDTH // 3) if len(match.text) > _WIDTH else 0
     plain = "".join(char if char.isprintable() else " " for char in match.text[first : first + _WIDTH])
     return Evidence(line=match.sighting.number, text=plain.strip(), file=file, count=match.sighting.count)

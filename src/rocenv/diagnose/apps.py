@@ -1,4 +1,4 @@
-"""Failure patterns and steps to fix them, from app profiles. Pure."""
+"""Failure patterns from app profiles, and steps that fix the failures."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _condition(launcher: Launcher) -> dict[str, str]:
 def app_steps(
     matrix: Matrix, facts: Facts, code: str, values: Mapping[str, str], language: Language
 ) -> tuple[Step, ...]:
-    """List the profile's steps for a cause, in its order, for the log's app.
+    """List the steps for a cause from the profile of the log's app, in profile order.
 
-    A command omits options whose values are unknown: their defaults come from the machine that runs it.
+    A command omits options whose values are unknown; their defaults depend on the machine that runs it.
     """
     profiles = (row for app in facts.get("app", ()) for row in matrix.launcher if row.key == app)
     fallbacks = ([row for row in profile.fallbacks if row.code == code] for profile in profiles)

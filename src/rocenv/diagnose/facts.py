@@ -23,12 +23,12 @@ _SUFFIX = re.compile(r"([0-9]) ?(XTX?|GRE)\b", re.IGNORECASE)
 _ANY = "."  # any line with the literal matches
 _SOME, _MANY = 200, 1000  # sightings
 _LIST = 4  # a line with more values lists possible values, not facts
-_MOST = 40  # values of a fact
-_LONGEST = 80  # characters of a value
+_MAX_VALUES = 40  # of a fact
+_MAX_LENGTH = 80  # of a value, in characters
 
 
 def extracted(extractors: Iterable[Extractor], sightings: Sightings, page: str) -> Facts:
-    """Extract facts from a log's lines; each fact's values are in log order."""
+    """Extract facts from the lines of a log; the values of each fact are in log order."""
     found: dict[str, dict[str, int]] = {}
     for extractor in extractors:
         for sighting in sightings.of(extractor.text):
@@ -39,7 +39,7 @@ def extracted(extractors: Iterable[Extractor], sightings: Sightings, page: str) 
 
 
 def sightings_needed(extractor: Extractor) -> int:
-    """The maximum number of lines with its literals that an extractor needs."""
+    """Return the maximum number of lines with its literals that an extractor needs."""
     if extractor.fact in compiled(extractor.pattern).groupindex:
         return _MANY
     return 1 if extractor.pattern == _ANY else _SOME
@@ -49,7 +49,7 @@ def _values(extractor: Extractor, line: str) -> tuple[str, ...]:
     fact, pattern = extractor.fact, compiled(extractor.pattern)
     if fact not in pattern.groupindex:
         return (extractor.value,) if pattern.search(line) else ()
-    found = (match[fact].strip()[:_LONGEST] for match in pattern.finditer(line) if match[fact])
+    found = (match[fact].strip()[:_MAX_LENGTH] for match in pattern.finditer(line) if match[fact])
     values = tuple(dict.fromkeys(found))
     return values if len(values) <= _LIST else ()
 
@@ -57,7 +57,7 @@ def _values(extractor: Extractor, line: str) -> tuple[str, ...]:
 def _in_order(values: Mapping[str, int]) -> tuple[str, ...]:
     """Sort values by line; drop a bare `yes` if there are other values."""
     known = [value for value in values if value != _PRESENT] or [_PRESENT]
-    return tuple(sorted(known, key=lambda each: values[each]))[:_MOST]
+    return tuple(sorted(known, key=lambda each: values[each]))[:_MAX_VALUES]
 
 
 def settled(facts: Facts, matrix: Matrix) -> Facts:
@@ -76,9 +76,9 @@ def settled(facts: Facts, matrix: Matrix) -> Facts:
 
 
 def joined(*facts: Facts) -> Facts:
-    """Merge facts; the values of earlier arguments come first."""
+    """Merge facts; values from earlier arguments come first."""
     found: dict[str, dict[str, None]] = {}
     for each in facts:
         for name, values in each.items():
             found.setdefault(name, {}).update(dict.fromkeys(values))
-    return {name: tuple(values)[:_MOST] for name, values in found.items()}
+    return {name: tuple(values)[:_MAX_VALUES] for name, values in found.items()}

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from rocenv.data.rules import Pattern, Rule
     from rocenv.diagnose.scanner import Sighting, Sightings
 
-MOST = 3  # findings of a log
-_LEAST = 0.3  # confidence that the best finding needs
-_SECOND = 0.6  # confidence that each other finding needs
-_CAUSE = 0.5  # confidence that a cause needs to hide its consequences
-_STRONG = 0.6  # weight of a pattern that suffices on its own
+MAX_FINDINGS = 3  # per log
+_MIN_BEST = 0.3  # minimum confidence of the best finding
+_MIN_OTHER = 0.6  # minimum confidence of each other finding
+_MIN_CAUSE = 0.5  # minimum confidence of a cause that hides its consequences
+_STRONG = 0.6  # minimum weight of a pattern that suffices on its own
 _MORE = 0.3  # fraction of the remaining doubt that each match on another line removes
 
 
@@ -30,7 +30,7 @@ class Match:
     pattern: Pattern
     sighting: Sighting
     text: str  # the line
-    place: int  # of the literal in it
+    place: int  # offset of the literal in `text`
     groups: Facts
 
 
@@ -44,7 +44,7 @@ class Candidate:
 
     @property
     def confidence(self) -> float:
-        """The greatest weight, increased slightly by each match on another line; at most 0.99."""
+        """The greatest weight, increased slightly by each match on another line, up to 0.99."""
         by_line = {match.sighting.number: match for match in reversed(self.matches)}
         weights = sorted((match.pattern.weight for match in by_line.values()), reverse=True)
         confidence = weights[0]
@@ -54,12 +54,12 @@ class Candidate:
 
     @property
     def facts(self) -> Facts:
-        """The facts in its lines, those from the strongest pattern first."""
+        """The facts in its lines, strongest pattern first."""
         return joined(*(match.groups for match in self.matches))
 
     @property
     def lines(self) -> set[tuple[str, str]]:
-        """Its decisive lines: those that suffice on their own, else the strongest one."""
+        """Its decisive lines: those that suffice on their own, or else the strongest one."""
         strong = [match for match in self.matches if match.pattern.weight >= _STRONG] or self.matches[:1]
         return {(self.file, match.text) for match in strong}
 
@@ -72,7 +72,7 @@ class Candidate:
 def candidate(
     rule: Rule, patterns: Iterable[Pattern], sightings: Sightings, facts: Facts, page: str, file: str = ""
 ) -> Candidate | None:
-    """Match a log against the patterns of a rule; None if none matches."""
+    """Match a log against the patterns of a rule; return None if none matches."""
     found = (_first(pattern, sightings, page) for pattern in patterns if hold(pattern.when, facts))
     matches = sorted(filter(None, found), key=lambda each: (-each.pattern.weight, each.sighting.number))
     return Candidate(rule=rule, matches=tuple(matches), file=file) if matches else None
@@ -108,20 +108,20 @@ def ranked(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     A cause hides its consequences. The others are sorted by confidence; after the first, a finding needs high
     confidence and decisive lines of its own.
     """
-    likely = [each for each in candidates if each.confidence >= _LEAST]
+    likely = [each for each in candidates if each.confidence >= _MIN_BEST]
     left = [each for each in likely if not any(_hides(other, each) for other in likely)]
     left.sort(key=lambda each: (-each.confidence, each.first_line))
     chosen: list[Candidate] = []
     for each in left:
         shares = any(each.lines & other.lines for other in chosen)
-        if not chosen or (each.confidence >= _SECOND and not shares):
+        if not chosen or (each.confidence >= _MIN_OTHER and not shares):
             chosen.append(each)
-    return tuple(chosen[:MOST])
+    return tuple(chosen[:MAX_FINDINGS])
 
 
 def _hides(cause: Candidate, other: Candidate) -> bool:
     """Whether a cause explains another candidate; if both explain each other, the likelier one wins."""
-    if cause.confidence < _CAUSE or other.rule.code not in cause.rule.explains:
+    if cause.confidence < _MIN_CAUSE or other.rule.code not in cause.rule.explains:
         return False
-    mutual = cause.rule.code in other.rule.explains and other.confidence >= _CAUSE
+    mutual = cause.rule.code in other.rule.explains and other.confidence >= _MIN_CAUSE
     return not mutual or (-cause.confidence, cause.rule.code) < (-other.confidence, other.rule.code)

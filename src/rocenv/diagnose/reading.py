@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 _PAUSE_S = 0.05
-LONGEST_BYTES = 1 << 16  # of a line; longer ones are split
+MAX_LINE_BYTES = 1 << 16  # longer lines are split
 AGAIN_BYTES = 256  # repeated in the next part of a split line, since a literal may cross the split
 _ESCAPE_BYTES = 64  # maximum length of an escape sequence
-_FILES = 2000  # of a folder
-_DEPTH = 24  # of folders
-_MOST_BYTES = 4 << 30  # of one unpacked log: a tiny gzip file can unpack to terabytes of zeros
+_MAX_FILES = 2000  # per folder
+_MAX_DEPTH = 24  # of nested folders
+_MAX_BYTES = 4 << 30  # per unpacked log: a tiny gzip file can unpack to terabytes of zeros
 _GZIP = b"\x1f\x8b"
 _SEQUENCE = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
@@ -46,7 +46,7 @@ _OWN_LOG = b"# rocenv "
 _OWN_LINE = re.compile(rb"^# (?!GPU .*\(used\)|  (?:rocm|zluda|torch) |driver |app ).*$", re.MULTILINE)
 # Simplified Chinese, Korean, Cyrillic, Western.
 CODE_PAGES = ("cp936", "cp949", "cp1251", "cp1252")
-# Both code pages use the same bytes; frequent characters distinguish Chinese from Korean.
+# These two code pages use the same bytes; frequent characters distinguish Chinese from Korean.
 _COMMON = {
     "cp936": set("的一是不了在有个这中为到无法找指定模块文件错误失败加载完成程序设备显存内时请使用运行"),
     "cp949": set("다을를이지는의에가로한니습없수있파일오류정된모듈불러중했"),
@@ -61,7 +61,7 @@ class Block:
     """A piece of a log."""
 
     data: bytes
-    first_line: int  # its number in the file, from 1
+    first_line: int  # line number in the file, from 1
     file: str = ""  # its file in a folder
 
 
@@ -78,7 +78,7 @@ def read_path(
     seen: Callable[[int], None] = lambda _bytes: None,
     left_out: Callable[[LeftOut], None] = lambda _what: None,
 ) -> Iterator[Block]:
-    """Yield the blocks of a file, or of all text files below a folder in the order of their names.
+    """Yield the blocks of a file, or of all text files below a folder, sorted by name.
 
     Args:
         path: A file, gzip-compressed or not, or a folder.
@@ -125,14 +125,14 @@ def read_stream(
         end = rest.rfind(b"\n") + 1
         again = 0
         if not end:
-            if len(rest) < LONGEST_BYTES:
+            if len(rest) < MAX_LINE_BYTES:
                 continue
             end, again = _parted(rest), AGAIN_BYTES
         data = _plain(rest[:end], is_own)
         yield Block(data=data, first_line=line, file=file)
         line += data.count(b"\n")
         rest = rest[end - again :]
-        if total > _MOST_BYTES:
+        if total > _MAX_BYTES:
             left_out(LeftOut(path=file, why="too long"))
             return
     if rest:
@@ -140,7 +140,7 @@ def read_stream(
 
 
 def _parted(line: bytes) -> int:
-    """Choose where to split a long line, but not in an escape sequence."""
+    """Choose where to split a long line, avoiding escape sequences."""
     escape = line.rfind(b"\x1b", len(line) - _ESCAPE_BYTES)
     return escape if escape > AGAIN_BYTES else len(line)
 
@@ -163,11 +163,11 @@ def _files(folder: str, left_out: Callable[[LeftOut], None]) -> Iterator[str]:
                     below.append((entry.path, depth + 1))
                 elif entry.is_file():
                     found += 1
-                    if found > _FILES:
+                    if found > _MAX_FILES:
                         left_out(LeftOut(path=entry.path, why="too many"))
                         return
                     yield entry.path
-        if depth >= _DEPTH and below:
+        if depth >= _MAX_DEPTH and below:
             left_out(LeftOut(path=below[0][0], why="too many"))
         else:
             waiting += reversed(below)
@@ -209,7 +209,7 @@ def _pieces(stream: IO[bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
 
 
 class _Counted(io.RawIOBase):
-    """A stream that reports how much was read; an error ends it, as some devices and pipes do."""
+    """A stream that reports how much was read; a read error, as from a device or pipe, ends it."""
 
     def __init__(self, stream: IO[bytes], seen: Callable[[int], None]) -> None:
         self._stream: Any = stream  # whose `read` may return None, too
@@ -230,7 +230,7 @@ class _Counted(io.RawIOBase):
 
 
 def _as_ascii(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Convert UTF-16 of either byte order to UTF-8; leave everything else alone."""
+    """Convert UTF-16 of either byte order to UTF-8; leave everything else unchanged."""
     first = next(pieces, b"")
     encoding, skip = _encoding(first)
     if not encoding:
@@ -267,7 +267,7 @@ def _plain(data: bytes, is_own: bool) -> bytes:
     return _OWN_LINE.sub(b"#", data) if is_own else data
 
 
-# ---------------------------------------------------------------- lines as text
+# ---------------------------------------------------------------- decoding
 
 
 def code_page(lines: Iterable[bytes]) -> str:
@@ -286,7 +286,7 @@ def decoded(lines: bytes, page: str) -> str:
 
 
 def _is_utf8(line: bytes) -> bool:
-    """Whether a line is UTF-8, apart from a character cut at its beginning or end."""
+    """Whether a line is UTF-8, apart from a truncated character at its beginning or end."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError as error:

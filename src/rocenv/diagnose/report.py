@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PARTS = ("platform", "driver", "rocm", "zluda", "torch")  # facts that verdicts depend on
 _UNKNOWN = "TARGET"
-_ENV = "demo"  # the suggested name, unless this machine has such an env
+_ENV = "demo"  # the suggested name, unless this machine already has such an env
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +48,9 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
     """Render a finding, with commands for the GPU and the versions in the log.
 
     Args:
-        finding: What was found.
+        finding: The finding.
         matrix: The known sets.
-        language: Language of the text.
+        language: The user's language.
         machine: Facts about the machine that are not in the log.
     """
     rule = finding.rule
@@ -95,7 +95,7 @@ def _with_target(command: str, target: str) -> str:
 
 
 def _note(target: str, machine: Facts | None) -> tuple[str, str]:
-    """Choose the target in the commands that needs a note, and the message; "" if none does."""
+    """Choose the target in the commands that needs a note, and the message; both are "" if none does."""
     here = (machine or {}).get("here", (target,))[0]
     if target == _UNKNOWN:
         return target, "target"
@@ -120,7 +120,8 @@ def _with_note(
 def facts_of(host: Host, of_log: Facts) -> Facts:
     """Collect the facts about this machine that are not in a log.
 
-    Returns nothing if the log comes from another system, and no GPU or driver if the log mentions a GPU.
+    The result is empty if the log is from another platform. If the log mentions a GPU, the result omits this
+    machine's GPU and driver.
     """
     if of_log.get("platform", (host.platform,))[0] != host.platform:
         return {}
@@ -139,7 +140,7 @@ def facts_of(host: Host, of_log: Facts) -> Facts:
 
 
 def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
-    """Choose the target that a log is about: from the failing lines if possible, and a card before an APU."""
+    """Choose the target that a log is about, preferring the failing lines, and discrete GPUs to APUs."""
     for known in (own.get("gfx", ()), facts.get("gfx", ())):
         targets = [target for target in known if target in matrix.targets]
         if known:
@@ -149,7 +150,7 @@ def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
 
 
 def suggest_env(facts: Facts, matrix: Matrix) -> str:
-    """Build the command for the best set for the first target in the facts; "" if there is none.
+    """Build the command for the best set for the first target in the facts; return "" if there is none.
 
     Without a target, the command detects the GPU of the machine that runs it. `another` is the env's name.
     """
@@ -169,7 +170,7 @@ def suggest_env(facts: Facts, matrix: Matrix) -> str:
 
 
 def _needs_no_zluda(facts: Facts, matrix: Matrix) -> bool:
-    """Whether a log from Windows is about ZLUDA, although AMD has PyTorch for its first target."""
+    """Whether a Windows log is about ZLUDA although AMD has PyTorch for its first target."""
     target = facts.get("gfx", ("",))[0]
     if facts.get("platform") != ("windows",) or not facts.get("zluda") or target not in matrix.targets:
         return False
@@ -178,7 +179,7 @@ def _needs_no_zluda(facts: Facts, matrix: Matrix) -> bool:
 
 
 def known_combinations(facts: Facts, matrix: Matrix) -> tuple[str, ...]:
-    """List the codes of verdicts, for `explain`, if the log mentions every part of the combination."""
+    """List the codes, for `explain`, of verdicts about combinations whose parts the log mentions."""
     known = {name: values[0] for name, values in facts.items()}
     parts = {name: known.get(name) for name in _PARTS}
     of_log = verdicts.Facts(**parts, target=known.get("gfx"))

@@ -1,7 +1,7 @@
 """Find the lines of a log that contain a literal from a rule or an extractor, and their surroundings.
 
 One automaton searches for all literals at once, so the cost depends on the length of the log, not on the
-number of rules. To limit memory, only a few of many similar lines are kept, spread over the log, with their
+number of rules. To limit memory, it keeps only a few of many similar lines, spread over the log, and their
 count. The search for an extractor's literals ends after enough sightings, because some logs have them in
 every other line.
 """
@@ -25,8 +25,8 @@ _SPREAD = 3  # number of leading lines of a kind to keep; then the 4th, 8th, 16t
 _CODES = 40  # kept lines that differ in short numbers, which may be error codes
 _KEPT_BYTES = 12 << 20  # limit for all kept lines with their surroundings
 _FEW = 3  # kinds per literal whose first line is kept even if that limit is reached
-_AROUND_BYTES = 8_000  # before and after a line
-HALF_LINE_BYTES = 1_000  # of a line, before and after its literal
+_AROUND_BYTES = 8_000  # kept before and after a line
+HALF_LINE_BYTES = 1_000  # kept of a line before and after its literal
 _NUMBERS = re.compile(rb"0x[0-9a-fA-F]+|[0-9]+")
 _CODE = re.compile(rb"(?<![0-9.:,x])[0-9]{1,4}(?![0-9.:,])")
 _BREAK = re.compile(rb"[\r\n]")
@@ -36,15 +36,15 @@ _BREAK = re.compile(rb"[\r\n]")
 class Sighting:
     """A line that contains a literal."""
 
-    number: int  # of the line, from 1
+    number: int  # line number, from 1
     line: bytes  # the part around its literal
-    place: int  # of the literal in it
+    place: int  # offset of the literal in `line`
     before: bytes  # the text before the line
     after: bytes  # the text after the line
-    count: int = 1  # of similar lines in the log; correct for the first of them
+    count: int = 1  # number of similar lines in the log; correct only for the first of them
 
     def around(self, within: int) -> bytes:
-        """Return the line with its neighbours, `within` lines on each side."""
+        """Return the line with its neighbors, `within` lines on each side."""
         before = self.before.split(b"\n")[-within - 1 :] if within else []
         after = self.after.split(b"\n")[: within + 1] if within else []
         return b"\n".join(before) + self.line + b"\n".join(after)
@@ -64,11 +64,11 @@ class Sightings:
     """The sightings of literals in a log."""
 
     by_literal: dict[str, list[Sighting]]
-    lines: int  # of the log
+    lines: int  # number of lines in the log
     is_empty: bool  # nothing could be read
 
     def of(self, literals: Iterable[str]) -> Iterator[Sighting]:
-        """Yield the sightings of some literals, ordered by literal, then as in the log."""
+        """Yield the sightings of some literals, by literal and then in log order."""
         for literal in literals:
             yield from self.by_literal.get(literal, ())
 
@@ -79,13 +79,13 @@ def scan(
     """Find the lines of a log that contain one of the literals.
 
     Args:
-        blocks: Of one log.
-        literals: Each once.
+        blocks: The blocks of one log.
+        literals: The literals, without duplicates.
         enough: For some literals, the number of sightings after which the search for them ends.
     """
     scanner = _Scanner(literals, enough or {})
     is_empty = True
-    for block, before, after in _with_neighbours(blocks):
+    for block, before, after in _with_neighbors(blocks):
         is_empty = is_empty and not block.data.strip()
         scanner.take(block, before, after)
     return Sightings(by_literal=scanner.kept(), lines=scanner.lines, is_empty=is_empty)
@@ -160,7 +160,7 @@ class _Scanner:
                 counted = at
                 group.last = self._sighting(index, cut, at, number)
         self.lines += block.data.count(b"\n")
-        self._drop_what_is_known()
+        self._drop_finished_literals()
 
     def _sighting(self, index: int, cut: _Cut, at: int, number: int) -> Sighting:
         # Extractors use only the line itself.
@@ -172,7 +172,7 @@ class _Scanner:
         return self._kept_bytes < _KEPT_BYTES or (group.count == 1 and len(self._kinds[literal]) <= _FEW)
 
     def _similar(self, literal: str, line: bytes) -> _Similar | None:
-        """The group of a line; None if there are too many groups."""
+        """The group of a line, or None if there are too many groups."""
         self._seen[literal] = self._seen.get(literal, 0) + 1
         kinds = self._kinds.setdefault(literal, {})
         kind = _NUMBERS.sub(b"#", line)
@@ -181,14 +181,14 @@ class _Scanner:
             known = kinds[kind] = _Similar()
         return known
 
-    def _drop_what_is_known(self) -> None:
+    def _drop_finished_literals(self) -> None:
         known = {each for each, most in self._enough.items() if self._seen.get(each, 0) >= most}
         if known:
             left = tuple(each for each in self._literals if each not in known)
             self._literals = left if len(left) < len(self._literals) else self._literals
 
     def kept(self) -> dict[str, list[Sighting]]:
-        """The kept sightings, in the order of the log."""
+        """The kept sightings, in log order."""
         found: dict[str, list[Sighting]] = {}
         for literal, kinds in self._kinds.items():
             for group in kinds.values():
@@ -202,11 +202,11 @@ class _Scanner:
 
 
 class _Cut:
-    """Cuts lines out of a block and its neighbours, and the surroundings of each line only once."""
+    """Cuts lines and their surroundings out of a block; cuts the surroundings of each line only once."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
-        self.new_bytes = 0  # of memory for the last sighting
+        self.new_bytes = 0  # memory that the last sighting takes
         self._around: dict[tuple[int, int], tuple[bytes, bytes, bytes]] = {}
 
     def end_of_line(self, at: int) -> int:
@@ -249,7 +249,7 @@ class _Cut:
         return Sighting(number=number, line=line, place=at - begin, before=before, after=after)
 
 
-def _with_neighbours(blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes, bytes]]:
+def _with_neighbors(blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes, bytes]]:
     """Yield each block with the text before and after it."""
     previous: Block | None = None
     before = b""

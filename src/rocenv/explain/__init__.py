@@ -1,4 +1,4 @@
-"""Explanations of targets, versions, variables and codes: an answer, commands, and rows with sources.
+"""Explain targets, versions, variables and codes with an answer, commands, and rows with sources.
 
 This package does no I/O. `KINDS` lists the kinds of subjects; a kind selects rows, and `rows` renders them.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 _NEAR = 3
-_SHOWN = 80  # characters of an unknown subject to repeat
+_SHOWN = 80  # characters of an unknown subject to quote
 _NO_PRODUCT = ("gfx", "rocm", "hip", "zluda", "torch")  # prefixes of other kinds' names
 
 
@@ -29,7 +29,7 @@ class Kind(NamedTuple):
     """A kind of subject."""
 
     names: Callable[[Matrix], list[str]]
-    meant: Callable[[str, Matrix], list[str]]  # the names that a lower-case query matches
+    meant: Callable[[str, Matrix], list[str]]  # the names that a lowercase query matches
     explain: Callable[[str, Matrix], Explanation]
 
 
@@ -46,8 +46,8 @@ KINDS: Mapping[str, Kind] = {
     "product": Kind(target.product_names, target.product_meant, target.explain),
     "unsupported": Kind(target.unsupported_names, target.unsupported_meant, target.explain_unsupported),
 }
-# The first group with a match answers. A version can match several kinds. Topics precede variables: `zluda`
-# is the topic, `$ZLUDA` the variable.
+# The first group with a match wins. A version can match several kinds. Topics precede variables: `zluda` is
+# the topic, and `$ZLUDA` is the variable.
 _GROUPS = (
     *((kind,) for kind in ("target", "pack", "code", "cause", "topic", "variable")),
     ("release", "zluda", "torch"),
@@ -82,7 +82,7 @@ def explain(thing: str, matrix: Matrix, language: Language = "en") -> Explanatio
 
 
 def find(word: str, matrix: Matrix) -> list[tuple[str, str]]:
-    """Find the kinds and names that a lower-case query matches."""
+    """Find the kinds and names that a lowercase query matches."""
     for group in _GROUPS:
         if group == ("product",) and word.startswith(_NO_PRODUCT):
             break
@@ -95,14 +95,14 @@ def _unknown(thing: str, word: str, matrix: Matrix) -> RocenvError:
     names = {plain(name): name for kind in KINDS.values() for name in kind.names(matrix)}
     near = [names[each] for each in difflib.get_close_matches(word, names, n=_NEAR, cutoff=0.6)]
     hints = [f"did you mean {either([f'`{each}`' for each in near])}?"] if near else []
-    message = f"nothing is known about `{thing}`"
+    message = f"no information about `{thing}`"
     if word.startswith("gfx"):
         newest = max((row.checked for row in matrix.targets.values()), default="")
         message += f": it is not among the {len(matrix.targets)} known targets"
         dated = f"rocenv's data is from {newest}; " if newest else ""
         hints += [
-            f"{dated}a newer rocenv may know it",
-            "`rocenv gpus` shows this machine's targets, `rocenv matrix` all known targets",
+            f"{dated}a newer version may include it",
+            "`rocenv gpus` shows this machine's targets, and `rocenv matrix` shows all known targets",
         ]
     hints.append(
         'try a target (gfx1031), a product ("RX 6750 XT"), a version (rocm-6.1, zluda-3.9.5, torch-2.7), '

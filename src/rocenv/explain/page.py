@@ -1,4 +1,4 @@
-"""The page model of `explain` and `matrix`, and its renderer."""
+"""The page model for `explain` and `matrix`, and its renderer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rocenv.data.known import Known, Status
 
 SCREEN = 24  # lines of a shortened page
-_SOURCES_SHOWN = 2  # sources per line; `--json` has all
+_SOURCES_SHOWN = 2  # sources per line; `--json` lists all of them
 # The last line of a shortened page, if it omits statements and if it only omits sources.
 _MORE: Mapping[Language, tuple[str, str]] = {
     "en": ("{count} more: `{command}`", "Sources: `{command}`"),
@@ -39,8 +39,8 @@ class Line:
 
     text: str
     label: str = ""
-    rows: tuple[Known, ...] = ()  # the rows that support it, the most relevant first
-    commands: tuple[str, ...] = ()  # that do what it says
+    rows: tuple[Known, ...] = ()  # the rows that support it, most relevant first
+    commands: tuple[str, ...] = ()  # commands for what the text describes
 
     @property
     def basis(self) -> tuple[Basis, ...]:
@@ -50,7 +50,7 @@ class Line:
 
     @property
     def status(self) -> Status | None:
-        """The status of the weakest row; None without rows."""
+        """The status of the weakest row, or None if there are no rows."""
         return max((row.status for row in self.rows), key=lambda status: STATUS_RANK[status], default=None)
 
 
@@ -69,7 +69,7 @@ class Step:
     command: str
     gives: str = ""
     label: str = ""
-    vulkan_on: str = ""  # the platform, if it is a step for a build that uses Vulkan instead of ROCm
+    vulkan_on: str = ""  # the platform, if the step sets up Vulkan instead of ROCm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ def sections(*pairs: tuple[str, Iterable[Line]]) -> tuple[Section, ...]:
 def rendered(page: Explanation, *, width: int) -> list[str]:
     """Render a page: lines of at most `width` characters, then their numbered sources.
 
-    Sources and commands are never broken, so that they can be pasted.
+    Sources and commands are never wrapped, so that users can paste them.
     """
     shown = (basis for line in page.lines for basis in line.basis[:_SOURCES_SHOWN])
     numbers = {basis: number for number, basis in enumerate(dict.fromkeys(shown), 1)}
@@ -112,13 +112,12 @@ def rendered(page: Explanation, *, width: int) -> list[str]:
 def shortened(page: Explanation, *, width: int, command: str, language: Language = "en") -> list[str]:
     """Render as much of a page as fits on one screen, without sources.
 
-    The last line gives the command that shows the rest.
-    The answer and its commands are always complete.
+    The last line gives the command that shows the rest. The answer and its commands are always complete.
     """
     room = SCREEN - 1 - len(_page(replace(page, sections=()), {}, width))
     shown: list[Section] = []
     for section in page.sections:
-        # The longest beginning of the section that fits; a heading alone is none.
+        # Keep as many lines of the section as fit, but never only its heading.
         parts = (replace(section, lines=section.lines[:count]) for count in range(len(section.lines), 0, -1))
         part = next((each for each in parts if len([*_section(each, {}, width)]) <= room), None)
         if part is None:

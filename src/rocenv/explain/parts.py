@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.explain.page import Section, Step
 
-_COMMIT = 7  # minimum digits of a commit prefix
+_COMMIT = 7  # minimum length of a commit prefix
 _PACK = "-pack"
 
 
@@ -53,7 +53,7 @@ def release_names(matrix: Matrix) -> list[str]:
 
 
 def release_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the releases that a query matches: 6.1.2 counts as its series, and 6 as all 6.x releases."""
+    """Find the releases that a query matches: 6.1.2 matches its series, and 6 matches all 6.x releases."""
     sdk = asked_version(thing, ("hip-sdk", "hip sdk", "hip"))
     asked = sdk or asked_version(thing, ("rocm", ""))
     prefix = "hip-sdk" if sdk else "rocm"
@@ -95,7 +95,7 @@ def explain_release(name: str, matrix: Matrix) -> Explanation:
 
 
 def _release_answer(matrix: Matrix, release: str, platform: Platform) -> Line:
-    """Summarize a release's availability on a platform, and the PyTorch versions that go with it."""
+    """Summarize a release's availability on a platform, and the PyTorch versions for it."""
     wheels = _wheels(matrix, release, platform)
     packages = [row for row in matrix.rocm if platform == "linux" and series(row.version) == release]
     sdks = [row for row in matrix.hip_sdk if platform == "windows" and series(row.version) == release]
@@ -113,7 +113,7 @@ def _release_answer(matrix: Matrix, release: str, platform: Platform) -> Line:
 
 
 def _wheels(matrix: Matrix, release: str, platform: Platform) -> list[RocmWheels]:
-    """List a release's ROCm wheels; nightly builds only if there are no others."""
+    """List a release's ROCm wheels; include nightly builds only if there are no others."""
     found = [row for row in matrix.rocm_wheels if (series(row.version), row.platform) == (release, platform)]
     stable = [row for row in found if not matrix.channels[row.channel].only_named]
     return sorted(stable or found, key=lambda row: (version_of(row.version), row.channel))
@@ -135,7 +135,7 @@ def _release_steps(matrix: Matrix, release: str, *, on_linux: bool) -> Iterator[
             if (row.platform, series(row.version)) == (request.platform, release)
             for target in row.official or row.targets
         ]
-        # The last target is a consumer GPU; the first ones are data centre GPUs.
+        # The last target is a consumer GPU; the first ones are data center GPUs.
         yield from first_step(matrix, label, request, served[-1:])
 
 
@@ -239,7 +239,7 @@ def torch_names(matrix: Matrix) -> list[str]:
 
 
 def torch_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the release that a query matches; a patch release or a build counts as its series."""
+    """Find the release that a query matches; a patch release or a build matches its series."""
     asked = asked_version(thing, ("pytorch", "torch", "")).partition("+")[0]
     if "." not in asked:
         return []
@@ -291,7 +291,7 @@ def _torch_steps(matrix: Matrix, label: str, found: Sequence[TorchSet], zluda: s
 
 
 def pack_names(matrix: Matrix) -> list[str]:
-    """List a name for every target, including targets without a pack."""
+    """List the pack names for all targets, including targets without a pack."""
     return [f"{target}{_PACK}" for target in in_order(matrix.targets)]
 
 

@@ -31,12 +31,12 @@ OUTCOME_RANK: Mapping[str, int] = {"broken": 0, "workaround": 1, "works": 2}
 
 
 def plain(thing: str) -> str:
-    """Normalize user input: lower case, no quotes, single spaces."""
+    """Normalize user input: lowercase, no quotes, single spaces."""
     return " ".join(thing.casefold().replace('"', " ").replace("'", " ").split())
 
 
 def asked_version(thing: str, kinds: tuple[str, ...]) -> str:
-    """Extract the version from `KIND-V`, `KIND V`, `KIND==V` or `KINDV`; "" if no kind matches.
+    """Extract the version from `KIND-V`, `KIND V`, `KIND==V` or `KINDV`; return "" if no kind matches.
 
     The kind "" matches a bare version.
     """
@@ -77,7 +77,7 @@ def range_in_words(text: str) -> str:
         words.append(
             {
                 "==": version,
-                "<=": f"up to {version}",
+                "<=": f"{version} or older",
                 "<": f"before {version}",
                 ">=": f"{version} or newer",
                 ">": f"newer than {version}",

@@ -1,6 +1,6 @@
-"""Rendering of data rows as lines, for `explain` pages and `rocenv matrix`.
+"""Render data rows as lines, for `explain` pages and `rocenv matrix`.
 
-A row becomes a subject, a version and text. Rows with the same subject and text share a line that lists
+A row becomes a subject, a version and a text. Rows with the same subject and text share a line that lists
 their versions.
 """
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from rocenv.data.releases import RocmWheels
     from rocenv.explain.page import Section
 
-_KINDS = {"card": "graphics card", "apu": "APU"}
+_KINDS = {"card": "discrete GPU", "apu": "APU"}
 
 
 class Entry(NamedTuple):
     """A rendered row."""
 
     subject: str
-    version: str  # "" = none; entries that differ only here share a line
+    version: str  # "" if none; entries that differ only here share a line
     text: str
     row: Known
 
 
 def lines(table: str, rows: Iterable[Any], *, target: str = "") -> list[Line]:
-    """Render a table's rows; with a target, only what concerns it."""
+    """Render a table's rows; with a target, only what applies to it."""
     return merged(entry(table, row, target) for row in rows)
 
 
@@ -98,7 +98,7 @@ def combination(row: Verdict, *, about: str = "") -> str:
     if row.code and about:
         return f"{text} (`rocenv explain {row.code}`)"
     if row.remedy:
-        text += f". {'Instead' if row.verdict == 'broken' else 'What helps'}: {row.remedy}"
+        text += f". {'Instead' if row.verdict == 'broken' else 'Remedy'}: {row.remedy}"
     return text
 
 
@@ -150,7 +150,7 @@ def override_use(row: Override) -> str:
 
 
 def products(row: Any) -> str:
-    """Describe a target's GPUs: `RX 6700 XT (graphics card, RDNA2, Navi22, GDDR6 12GiB)`."""
+    """Describe a target's GPUs: `RX 6700 XT (discrete GPU, RDNA2, Navi22, GDDR6 12GiB)`."""
     traits = (_KINDS[row.kind], row.arch, row.codename, row.memory)
     return f"{row.products} ({listed(trait for trait in traits if trait)})"
 
@@ -209,7 +209,7 @@ def _torch(row: Any, target: str) -> tuple[str, str, str]:
         named = f", documented for ZLUDA {range_in_words(row.zluda)}" if row.zluda else ""
         text = f"under ZLUDA: built for CUDA {row.cuda}{named}"
     else:
-        text = f"for ROCm {row.rocm}" + (f" of channel {row.channel}" if row.channel else "")
+        text = f"for ROCm {row.rocm}" + (f" from channel {row.channel}" if row.channel else "")
     half = set(row.compiled) - set(row.targets)
     if target:
         fits = target in row.targets or row.channel

@@ -48,7 +48,7 @@ _TARGETS = ("target", "targets", "runs_as", "compiles", "blas", "official", "com
 
 
 class Filters(Value, frozen=True, kw_only=True):
-    """The filters of a query; "" = any. `rocm`, `zluda` and `torch` are SPECs."""
+    """The filters of a query; "" matches everything. `rocm`, `zluda` and `torch` contain SPECs."""
 
     rocm: str = ""
     zluda: str = ""
@@ -65,11 +65,11 @@ class Filters(Value, frozen=True, kw_only=True):
 def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
     """Select the rows that match at least one filter and contradict none, by table.
 
-    A row that does not mention a part neither matches nor contradicts a filter on it. The order is
-    independent of the files' order.
+    A row that does not mention a part neither matches nor contradicts a filter on it. The result does not
+    depend on the order of the data files.
 
     Raises:
-        RocenvError: A SPEC is invalid; exit code 2.
+        RocenvError: A SPEC is invalid (exit code 2).
     """
     asked = {
         option: _asked_versions(matrix, option, getattr(filters, option))
@@ -77,7 +77,7 @@ def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
         if getattr(filters, option)
     }
     if not all(asked.values()) or (filters.target and filters.target not in matrix.targets):
-        return {}  # an unknown part matches no row
+        return {}  # no row matches an unknown part
     found: dict[str, list[Known]] = {}
     for table in TABLES:
         rows = [row for row in _rows(matrix, table, filters.platform) if _matches(table, row, filters, asked)]
@@ -106,7 +106,10 @@ def _asked_versions(matrix: Matrix, option: str, text: str) -> set[str]:
 
 
 def torch_for(matrix: Matrix, platform: str) -> list[TorchSet]:
-    """List a platform's PyTorch wheels ("" = all); those for ROCm wheels exist on the same platforms."""
+    """List the PyTorch wheels for a platform, or for all platforms if it is "".
+
+    Wheels that use ROCm from wheels exist on the same platforms as these.
+    """
     places = {(row.version, row.channel) for row in matrix.rocm_wheels if row.platform == platform}
     own = {("linux", True), ("windows", False)}
     return [
@@ -133,7 +136,7 @@ def _matches(table: str, row: Any, filters: Filters, asked: Mapping[str, set[str
 
 
 def _on_platform(table: str, row: Any, platform: str) -> bool | None:
-    """Whether a row is about a platform; None if it mentions none."""
+    """Whether a row applies to a platform; None if it does not mention one."""
     if not platform:
         return None
     if table in ("hip_sdk", "zluda", "pack"):
@@ -199,7 +202,7 @@ RUNS_AS = "RUNS AS: with HSA_OVERRIDE_GFX_VERSION, for these ROCm releases"
 
 
 def overview(matrix: Matrix, platform: Platform) -> list[tuple[str, str]]:
-    """Build a table with a letter for each release; a row for all targets with the same support."""
+    """Build a table with a letter for each release, and one row for all targets with the same support."""
     groups: dict[str, list[str]] = {}
     heading, letters = _letters(matrix, platform)
     for target, cells in letters.items():

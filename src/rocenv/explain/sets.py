@@ -1,4 +1,4 @@
-"""Resolver queries, so that pages show only sets that `create` can install."""
+"""Query the resolver, so that pages show only sets that `create` can install."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Found:
         return self.candidates[0] if self.candidates else None
 
     def reasons(self, but: str) -> list[str]:
-        """Return why there is no set, except for one requirement that the user did not specify."""
+        """Explain why there is no set, leaving out one requirement that the user did not specify."""
         rejections = self.refusal.rejections if self.refusal else ()
         return [
             each.found if each.requirement.startswith("no ") else f"no {_bare(each.requirement)}"
@@ -65,7 +65,7 @@ def sets_for(matrix: Matrix, target: str, platform: Platform, *, zluda: str = ""
 
 
 def step(found: Found, matrix: Matrix, label: str) -> Step:
-    """Describe the best set, with the command that creates it; with ZLUDA, the command that plans it."""
+    """Describe the best set, with the command that creates it, or that plans it if it includes ZLUDA."""
     request, best = found.request, found.best
     # ZLUDA needs AMD's HIP SDK, whose installer only the user can download.
     command = resolve_command(request, "") if request.zluda else create_command("demo", request, "")
@@ -77,7 +77,7 @@ def step(found: Found, matrix: Matrix, label: str) -> Step:
 
 
 def first_step(matrix: Matrix, label: str, request: Request, targets: Iterable[str]) -> list[Step]:
-    """Describe the best set for the first target that has one; [] if none has."""
+    """Describe the best set for the first target that has one; return [] if there is none."""
     for target in targets:
         found = find_sets(matrix, structs.replace(request, target=target))
         if found.best is not None:
@@ -106,7 +106,7 @@ def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:
 
 
 def driver_limit(matrix: Matrix, candidate: Candidate, target: str) -> str:
-    """Return a set's display driver requirement; "" if no driver is known to fail."""
+    """Return a set's display driver requirement, or "" if no driver is known to fail."""
     build = candidate.row(ZludaBuild)
     if build is None:
         needed = getattr(candidate.rocm.row, "driver", "")
@@ -120,4 +120,4 @@ def driver_limit(matrix: Matrix, candidate: Candidate, target: str) -> str:
         for row in matrix.verdict
         if row.targets and row.driver and is_certain(row) and applies(row, facts)
     }
-    return f"no display driver {either(sorted(bad))}" if bad else ""
+    return f"not with display driver {either(sorted(bad))}" if bad else ""

@@ -135,7 +135,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
             *(step(found, matrix, label) for label, found in ways if found.best),
             *_without_rocm(name, matrix),
         ),
-        steps_title="Best sets now",
+        steps_title="Best sets",
     )
 
 
@@ -143,7 +143,7 @@ def _without_rocm(target: str, matrix: Matrix) -> Iterator[Step]:
     """Yield the apps that run without ROCm, unless the target has no graphics hardware."""
     if not matrix.targets[target].arch.startswith("CDNA"):
         for app in sorted({row.app for row in matrix.app_build if not row.targets}):
-            gives = f"{app} with Vulkan, without ROCm and PyTorch"
+            gives = f"{app} with Vulkan, without ROCm or PyTorch"
             yield Step(label="Language models", command=f"rocenv explain {app}", gives=gives)
 
 
@@ -164,7 +164,7 @@ def series_known(matrix: Matrix, platform: Platform) -> list[str]:
 
 
 def wheels_of(matrix: Matrix, platform: str) -> list[RocmWheels]:
-    """List the releases of ROCm's wheels for a platform, without rolling builds, oldest first."""
+    """List the releases of ROCm wheels for a platform, oldest first, without rolling builds."""
     found = [row for row in matrix.rocm_wheels if row.platform == platform and not row.floating]
     return sorted(found, key=lambda row: (version_of(row.version), row.channel))
 
@@ -204,7 +204,7 @@ def _answer(matrix: Matrix, target: str, platform: Platform, found: Iterable[Can
 
 
 def word_for(matrix: Matrix, best: Candidate, target: str, platform: Platform) -> str:
-    """Return `yes` if AMD lists this very target as supported in exactly this release, else `unofficial`."""
+    """Return `yes` if AMD lists this exact target as supported in this exact release, else `unofficial`."""
     wheels = best.row(RocmWheels)
     if wheels is not None:
         return "yes" if target in wheels.official else "unofficial"
@@ -217,7 +217,7 @@ def _confidence(matrix: Matrix, best: Candidate, target: str, platform: Platform
     packages, override = best.row(RocmSet), best.override
     if not best.part("torch"):
         if packages is not None and best.runs_as not in packages.blas:
-            return "compiler only, without libraries and PyTorch"
+            return "compiler only, without libraries or PyTorch"
         return "yes, but without PyTorch, whose wheels have no kernels for this GPU"
     word = word_for(matrix, best, target, platform)
     if override is None:
@@ -242,11 +242,11 @@ def _promise(matrix: Matrix, candidate: Candidate, target: str) -> str:
         return f"AMD does not list {target} as supported"
     if known[-1] in supported:
         return f"AMD supports {target} in {name} {spans(supported, known)}"
-    return f"AMD supported {target} up to {name} {oldest_first(supported)[-1]}"
+    return f"AMD supported {target} in {name} {oldest_first(supported)[-1]} and earlier"
 
 
 def _with_other_way(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Select the best set with wheels and the best set with packages, the better one first."""
+    """Select the best set with wheels and the best set with packages, better one first."""
     ways: dict[bool, Candidate] = {}
     for each in candidates:
         if not ways or each.override == next(iter(ways.values())).override:
@@ -347,7 +347,7 @@ def _sdk_entry(matrix: Matrix, sdk: HipSdk, target: str, found: Found) -> rows.E
     best = next((each for each in found.candidates if each.rocm.row is sdk), None)
     if best is None:
         projects = {row.project for row in matrix.zluda if row.preferred}
-        usual = tuple(row for row in matrix.zluda if row.project in projects)  # apps use no other builds
+        usual = tuple(row for row in matrix.zluda if row.project in projects)  # apps do not use other builds
         request = structs.replace(found.request, rocm=sdk.version)
         refused = find_sets(replace(matrix, zluda=usual or matrix.zluda), request)
         reasons = refused.reasons(but=f"HIP SDK {sdk.version}")
@@ -363,7 +363,7 @@ def _sdk_entry(matrix: Matrix, sdk: HipSdk, target: str, found: Found) -> rows.E
 
 
 def _incidents(name: str, matrix: Matrix, shown: set[str]) -> list[Line]:
-    """Render a target's incidents, except for combinations that are listed anyway."""
+    """Render a target's incidents, except for combinations that the page already lists."""
     return [
         Line(label="incident", text=f"{row.title} (`rocenv explain {row.code}`)", rows=(row,))
         for row in sorted(matrix.incident, key=lambda row: row.code)

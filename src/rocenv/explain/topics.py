@@ -34,7 +34,7 @@ _HEADINGS: Mapping[str, tuple[str, str]] = {
     "log": ("In logs", "日志中的样子"),
     "remedies": ("What to do", "解决办法"),
     "more": ("Background", "更多说明"),
-    "checks": ("Checks of `rocenv doctor`", "`rocenv doctor` 的相关检查"),
+    "checks": ("`rocenv doctor` checks", "`rocenv doctor` 的相关检查"),
     "links": ("Further reading", "延伸阅读"),
 }
 _ALIASES = {
@@ -61,7 +61,7 @@ _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] =
     "gpu-names": ("GPU names and their targets", "", None),
     "repository": ("AMD's package repositories", "", None),
     "shim": ("ZLUDA files in PyTorch", "", None),
-    "therock": ("AMD's Python wheels, built by its project TheRock", "", None),
+    "therock": ("AMD's Python wheels, built by its TheRock project", "", None),
     "torch-setting": ("PyTorch settings under ZLUDA", "", None),
     "ollama": ("Ollama on AMD GPUs", "", None),
 }
@@ -89,7 +89,7 @@ def cause_names(matrix: Matrix) -> list[str]:
 
 
 def cause_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the code that a query matches; a check's name matches its code."""
+    """Find the code that a query matches; the name of a check matches the check's code."""
     code = re.sub(r"[\s_]+", "-", thing)
     if code in cause_names(matrix):
         return [code]
@@ -103,7 +103,7 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
     advice = [row for row in matrix.advice if row.code == name]
     cures: list[tuple[Remedy, Known]] = [(each, rule) for each in rule.remedy] if rule else []
     cures += [(each, row) for row in advice for each in row.remedy]
-    cures.sort(key=lambda cure: "app" in cure[0].when)  # what helps with any app comes first
+    cures.sort(key=lambda cure: "app" in cure[0].when)  # remedies for any app come first
     links = dict.fromkeys((*(rule.links if rule else ()), *(link for row in advice for link in row.links)))
     about = next((row.about for row in advice if row.about), None)
 
@@ -145,7 +145,7 @@ def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Expla
 
 
 def _distinct(lines: Iterable[Line]) -> list[Line]:
-    """Keep the first of lines with the same commands and beginning, which differ only in their conditions."""
+    """Keep the first of several lines with the same commands and beginning: only their conditions differ."""
     found: dict[tuple[str, tuple[str, ...]], Line] = {}
     for line in lines:
         found.setdefault(
@@ -181,7 +181,7 @@ def code_names(matrix: Matrix) -> list[str]:
 
 
 def code_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the code that a query matches, including `sdnext#3414`, 0xc0000005, 3221225477, -1073741819."""
+    """Find the code that a query matches, such as `sdnext#3414`, 0xc0000005, 3221225477 or -1073741819."""
     code = re.sub(r"[#\s_]+", "-", thing)
     if re.fullmatch(r"0x[0-9a-f]{8}|-?[0-9]{8,10}", code):
         number = unsigned(int(code, 16 if code.startswith("0x") else 10))
@@ -235,8 +235,8 @@ def _code_answer(incidents: list[Incident], verdicts: list[Verdict]) -> Iterator
 def _consequence(row: Verdict) -> str:
     if row.verdict == "broken" and not row.only_if:
         return f"never combines {rows.combined(row)}"
-    case = f" in case {row.only_if}" if row.only_if else ""
-    return f"allows sets with {rows.combined(row)}, with a note{case}"
+    case = f" if {row.only_if}" if row.only_if else ""
+    return f"allows sets with {rows.combined(row)}, but adds a note{case}"
 
 
 def _pointer(row: Incident) -> Line:
@@ -286,7 +286,7 @@ def variable_names(matrix: Matrix) -> list[str]:
 
 
 def variable_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the variable that a query matches, including `$NAME` and `NAME=value`."""
+    """Find the variable that a query matches, also as `$NAME` or `NAME=value`."""
     name = re.sub(r"=(?!=).*", "", thing.removeprefix("$"), count=1).upper()
     return [name] if name in variable_names(matrix) else []
 
@@ -349,7 +349,7 @@ def subject_names(matrix: Matrix) -> list[str]:
 
 
 def subject_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the topic that a query matches; an app also by its title."""
+    """Find the topic that a query matches; apps also match by title."""
     titles = {row.title.casefold(): key for key, row in _apps(matrix).items()}
     name = _ALIASES.get(thing, titles.get(thing, thing))
     return [name] if name in subject_names(matrix) else []
@@ -378,7 +378,9 @@ def _app_steps(app: Launcher) -> Iterator[Step]:
     gives = f"create an env with what {app.title} needs on this GPU"
     yield Step(command=f"rocenv create --app {app.key}", gives=gives)
     if app.repository:
-        yield Step(command=f"git clone {app.repository}", gives=f"get {app.title}, unless you have it")
+        yield Step(
+            command=f"git clone {app.repository}", gives=f"download {app.title}, unless you already have it"
+        )
     program = next(iter(app.entries), "")
     if app.command or program:
         words = "" if app.command else f" -- {program}"
@@ -388,10 +390,10 @@ def _app_steps(app: Launcher) -> Iterator[Step]:
 
 def explain_subject(name: str, matrix: Matrix) -> Explanation:
     """Explain a topic: its newest rows and its facts; for an app, also how to get and start it."""
-    # Facts without a key come first, so that none seems to belong to a preceding key.
+    # Facts without a key come first, because after a key they would seem to belong to it.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
     app = _apps(matrix).get(name)
-    known = (f"{app.title} on AMD GPUs" if app else f"{name}: a term of rocenv", "", None)
+    known = (f"{app.title} on AMD GPUs" if app else f"{name}: a rocenv term", "", None)
     title, table, names = _SUBJECTS.get(name, known)
     builds = [row for row in matrix.app_build if row.app == name]
     builds.sort(key=lambda row: (bool(row.targets), row.platform))

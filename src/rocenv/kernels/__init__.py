@@ -1,4 +1,4 @@
-"""GPU kernels for Blender's renderer Cycles, compiled from its own source and placed where it finds them.
+"""GPU kernels for Cycles, Blender's renderer: compiled from its source, and placed where Blender finds them.
 
 PATH ─► installation.py     find Blender's source folder, program and version
   │
@@ -9,7 +9,7 @@ recipe.py ◄─ profiles/apps/   choose the sources, the flags and the file nam
 cache.py ── compile.py      run clang with progress, and check the result
   │
   ▼
-placement.py                write to a linked copy of Blender's resources or to the installation; `--undo`
+placement.py                write to an overlay of Blender's resources or to the installation; `--undo`
   │
   ▼
 placed.py                   records of placed kernels, which `launch` reads

@@ -1,4 +1,4 @@
-"""Build a kernel from Blender's source, as a file that Blender loads."""
+"""Build a kernel from Blender's source, and place it where Blender loads it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest:
-    """A request to build a kernel."""
+    """The kernel to build, and where to put it."""
 
     kind: str
-    path: str = ""  # of Blender; "" = the env's, or else the one on PATH
-    target: str = ""  # "" = the env's, or else the selected GPU's
-    env: str = ""  # provides the compiler; "" = the active env, or else the one that contains Blender
+    path: str = ""  # of Blender; "" for the one in the env, or else on PATH
+    target: str = ""  # "" for the env's, or else the selected GPU's
+    env: str = ""  # provides the compiler; "" for the active env, or else the one that contains Blender
     include: Path | None = None
-    version: str = ""  # of Blender; "" = ask it
+    version: str = ""  # of Blender; "" to detect it
     place: PlaceName = "overlay"
     output: Path | None = None  # write the kernel to this file instead of placing it
 
@@ -68,14 +68,14 @@ def build(
         report: Receives messages for the user.
 
     Raises:
-        RocenvError: Blender, its source, a recipe or a compiler is missing, or the kernel cannot go there.
+        RocenvError: Blender, its source, a recipe or a compiler is missing, or the kernel cannot be placed.
         PrefixError: An env is missing or incomplete, or the disk is full.
         FetchError: The compiler cannot be downloaded now.
     """
     matrix, home = context.matrix, context.home
     if WINDOWS:
         raise RocenvError(
-            "rocenv compiles kernels for Blender on Linux only",
+            "rocenv compiles kernels for Blender only on Linux",
             hints=("install the newest official build of Blender, which might have kernels for your GPU",),
             code="kernels-no-compiler",
         )
@@ -115,11 +115,13 @@ def build(
 
 
 def _require_writable(output: Path) -> None:
-    """Raise RocenvError now if a file cannot be written, instead of failing after minutes of compilation."""
+    """Raise RocenvError if a file cannot be written, before a compilation that takes minutes."""
     folder = output.absolute().parent
     if folder.is_dir() and os.access(folder, os.W_OK) and not output.is_dir():
         return
-    why = "it is a folder" if output.is_dir() else f"`{folder}` is not a folder that you can write to"
+    why = f"`{folder}` {'is not writable' if folder.is_dir() else 'is not an existing folder'}"
+    if output.is_dir():
+        why = "it is a folder"
     raise RocenvError(
         f"cannot write `{output}`: {why}",
         hints=("create that folder first, or choose a different file with `--output`",),
@@ -136,7 +138,7 @@ def _chosen_env(name: str, context: Context, environ: Mapping[str, str]) -> Pref
 
 
 def _program_of(env: Prefix | None) -> str:
-    """Find Blender's start script in an env; "" if there is none."""
+    """Find Blender's start script in an env; return "" if there is none."""
     return str(env.bin / APP) if env is not None and (env.bin / APP).is_file() else ""
 
 
@@ -147,7 +149,7 @@ def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable
         for name, lock in locks[:1]:
             if lock.runs_as and named == lock.target != lock.runs_as:
                 report(
-                    f"in the env `{name}` {OVERRIDE} makes the GPU run as {lock.runs_as}, so Blender "
+                    f"in the env `{name}`, {OVERRIDE} makes the GPU run as {lock.runs_as}, so Blender "
                     f"does not load kernels for {named} there; build with `--target {lock.runs_as}`"
                 )
         return named
@@ -157,7 +159,7 @@ def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable
     if host.gpu is None:
         raise RocenvError(
             f"this machine has no GPU to build for: {host.why}",
-            hints=("specify the target that the kernel is for: `--target gfx1201`",),
+            hints=("specify the target of the kernel, such as `--target gfx1201`",),
             code="no-gpu",
         )
     return host.gpu.target
@@ -170,7 +172,7 @@ def _unlisted_target(job: Job, matrix: Matrix) -> Iterator[str]:
             continue
         if SpecifierSet(row.versions, prereleases=True).contains(job.version):
             known = ", ".join(row.targets)
-            yield f"Blender {job.version} may ignore {job.target}: it is known to accept {known}"
+            yield f"Blender {job.version} may ignore {job.target}; it is known to accept {known}"
 
 
 def _toolchain(
@@ -187,7 +189,7 @@ def _toolchain(
         known = sorted({each for row in context.matrix.compiler for each in row.targets})
         raise RocenvError(
             f"rocenv has no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
-            hints=("use an env that has one, with `--env`",),
+            hints=("specify an env that has one with `--env`",),
             code="kernels-no-compiler",
         )
     return ensure_available(row, context, report)

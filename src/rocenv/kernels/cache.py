@@ -1,4 +1,4 @@
-"""The cache for compiled kernels: one folder per kernel, named after a hash of all its inputs."""
+"""The cache for compiled kernels: one folder per kernel, named after a hash of its inputs."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from rocenv.install.bundle import Bundle
     from rocenv.kernels.recipe import Job
 
-_FORM = 1  # of the entries
+_FORM = 1  # version of the entry format
 _KERNEL, _ENTRY = "kernel", "entry.json"
 _ABANDONED_AFTER_S = 86400.0
-_MOST_ENTRY_BYTES, _MOST_KERNEL_BYTES = 64 << 10, 256 << 20
+_MAX_ENTRY_BYTES, _MAX_KERNEL_BYTES = 64 << 10, 256 << 20
 
 
 class Entry(Value, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class CompiledKernel:
     entry: Entry
     content: bytes
     fresh: bool  # compiled just now
-    path: Path  # in the cache
+    path: Path  # the file in the cache
 
 
 def cached_or_compiled(
@@ -82,7 +82,7 @@ def cached_or_compiled(
         compiler: The version that the compiler prints.
         home: The home with the cache.
         progress: Shows the elapsed time.
-        rows: The ELF flags that GPU code has, by target.
+        rows: The ELF flags of GPU code, by target.
         report: Receives messages for the user.
 
     Raises:
@@ -168,7 +168,7 @@ def _cached(place: Path, target: str, key_file: Path) -> CompiledKernel | None:
 
 
 def export(home: Home, app: str, targets: Collection[str]) -> dict[str, bytes | Path]:
-    """Return the cached kernels of an app for these targets as members of a bundle, by name."""
+    """Return an app's cached kernels for these targets as bundle members, by name."""
     found: dict[str, bytes | Path] = {}
     for place in sorted(home.kernels.glob("*/")) if app else ():
         for target in targets:
@@ -179,23 +179,23 @@ def export(home: Home, app: str, targets: Collection[str]) -> dict[str, bytes | 
 
 
 def import_bundled(bundle: Bundle, context: Context) -> None:
-    """Add the kernels of a bundle to the cache, unless it has one for the same inputs.
+    """Add the kernels in a bundle to the cache, except those that it already contains.
 
     Raises:
-        DataError: A member was changed, or is not what its entry describes.
-        RocenvError: It is not a kernel for its target.
+        DataError: A member was changed, or does not match its entry.
+        RocenvError: A member is not a kernel for its target.
     """
     home = context.home
     for member in bundle.sections:
         folder, _, name = member.rpartition("/")
         if not folder.startswith("kernels/") or name != _KERNEL:
             continue
-        plain = parse_json(bundle.content(f"{folder}/{_ENTRY}", _MOST_ENTRY_BYTES), folder)
+        plain = parse_json(bundle.content(f"{folder}/{_ENTRY}", _MAX_ENTRY_BYTES), folder)
         entry = from_plain(Entry, plain, folder)
-        content = bundle.content(member, _MOST_KERNEL_BYTES)
+        content = bundle.content(member, _MAX_KERNEL_BYTES)
         checked = check(content, entry.target, context.matrix.code_objects)
         if (checked.kernels, hashlib.sha256(content).hexdigest()) != (entry.kernels, entry.sha256):
-            raise DataError(f"the kernel in `{folder}` is not the one that its entry describes")
+            raise DataError(f"the kernel in `{folder}` does not match its entry")
         key = folder.removeprefix("kernels/")
         place = home.kernels / key
         with storage_errors(home.kernels):
@@ -207,7 +207,7 @@ def import_bundled(bundle: Bundle, context: Context) -> None:
 
 
 def _keep(place: Path, entry: Entry, content: bytes, key_file: Path) -> None:
-    """Write an entry of the cache; the seal covers the folder's name."""
+    """Write a cache entry; its seal covers the folder name."""
     with tempfile.TemporaryDirectory(
         prefix=".building-", dir=place.parent, ignore_cleanup_errors=True
     ) as name:

@@ -58,11 +58,11 @@ def compiler_version(toolchain: Toolchain) -> str:
     if not answer.ok:
         last = f", last line: `{lines[-1]}`" if lines else ""
         raise RocenvError(
-            f"the compiler of `{toolchain.name}` does not start: {answer.end}{last}",
+            f"the compiler `{toolchain.name}` does not start: {answer.end}{last}",
             hints=(f"rocenv repair {shell_join(toolchain.env)}",),
             code="kernels-no-compiler",
         )
-    # The loader can print warnings before it.
+    # The dynamic loader can print warnings before the version line.
     return next((line for line in lines if "version" in line), lines[0] if lines else "")
 
 
@@ -109,11 +109,11 @@ def _failed(job: Job, why: str, log: Path) -> RocenvError:
         hints.append("free disk space: `rocenv gc` lists what no env needs")
     if any(each in text for each in _TARGET_ERRORS):
         hints.append(
-            f"this compiler does not support {job.target}; without `--env` rocenv uses the newest one"
+            f"this compiler does not support {job.target}; without `--env`, rocenv uses the newest one"
         )
     shown = "".join(f"\n  {line[:_SHOWN_WIDTH]}" for line in (errors or lines)[-_SHOWN_LINES:])
     return RocenvError(
-        f"the compiler failed on the {job.title}: {why}{shown}",
+        f"could not compile the {job.title}: {why}{shown}",
         hints=(*hints, f"complete output: {log}"),
         code="kernels-compiler",
     )
@@ -178,7 +178,7 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
     (machine,) = struct.unpack_from("<H", code, 18)
     row = next((each for each in rows if target in each.numbers), None)
     if row is not None and machine != row.elf_machine:
-        raise _rejected(f"its ELF machine is {machine}; AMD GPUs have {row.elf_machine}")
+        raise _rejected(f"its ELF machine is {machine}; AMD GPUs use {row.elf_machine}")
     if row is not None and flags & row.mask != row.numbers[target]:
         found = next((name for name, number in row.numbers.items() if number == flags & row.mask), hex(flags))
         raise _rejected(f"it is for {found}, not for {target}")
@@ -190,7 +190,7 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
         if symbol.name.endswith(_DESCRIPTOR)
     }
     if not names:
-        raise _rejected("it contains no kernel")
+        raise _rejected("it does not contain a kernel")
     return Checked(len(names), flags)
 
 

@@ -1,7 +1,7 @@
 """Find Blender, the source of its kernels, and its version.
 
-Source: https://tracker.debian.org/pkg/blender (5.2.2 of sid loaded kernels from a linked copy of its
-resources, and its help names the variable, whose first version is inferred)
+Source: https://tracker.debian.org/pkg/blender (5.2.2 in sid loaded kernels from an overlay of its resources,
+and its help lists the variable; the first version with that variable is inferred)
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from rocenv.home import Home
 
 PROGRAMS = ("blender", "bin/blender", "blender.exe")
-RESOURCES = "BLENDER_SYSTEM_RESOURCES"  # selects a different resource folder, in these versions
-RESOURCES_SINCE = "4.2"
+RESOURCES = "BLENDER_SYSTEM_RESOURCES"  # selects a different resource folder
+RESOURCES_SINCE = "4.2"  # the first version of Blender that reads it
 _SOURCE, _PRECOMPILED = "source", "lib"
-_FOLDERS = tuple(  # that contain these two
+_FOLDERS = tuple(  # that contain these two folders
     f"{place}/scripts/{addons}/cycles".removeprefix("./")
     for place in ("[0-9]*.[0-9]*", "share/blender", "share/blender/[0-9]*.[0-9]*", ".")
     for addons in ("addons_core", "addons")
@@ -72,7 +72,7 @@ class Installation:
 
     @property
     def folder_version(self) -> str:
-        """The version in the resource folder's name, as in official builds; "" if there is none."""
+        """The version in the resource folder's name, as in official builds, or "" if there is none."""
         return self.resources.name if _FOLDER_VERSION.fullmatch(self.resources.name) else ""
 
 
@@ -80,13 +80,13 @@ def find(path: str, home: Home) -> Installation:
     """Find Blender by its program or by its installation folder.
 
     Args:
-        path: "" stands for the program on `PATH`; a linked copy's start script stands for the original.
+        path: "" means the program on `PATH`; the start script of an overlay means the original program.
         home: The home with the envs.
 
     Raises:
         RocenvError: The path does not exist, or the installation does not include the kernel sources.
     """
-    start = _without_copy(_existing(path), home)
+    start = _without_overlay(_existing(path), home)
     prefix = _prefix_around(start, home)
     try:
         for root in _roots(start, prefix):
@@ -104,7 +104,7 @@ def find(path: str, home: Home) -> Installation:
         f"`{start}` has no Cycles kernel sources: no folder `{_SOURCE}` in {searched}",
         hints=(
             "specify the program or the installation folder with `--blender`",
-            "some distributions leave the sources out; official builds include them",
+            "some distributions omit the sources; official builds include them",
         ),
         code="kernels-no-source",
     )
@@ -114,7 +114,7 @@ def with_source_of(installation: Installation, version: str, *, detected: bool =
     """Select the source folder for one version.
 
     Raises:
-        RocenvError: There is no such folder, and the version is `detected`, so the source is another one's.
+        RocenvError: The version is `detected`, but there is only source for another version.
     """
     folders = (installation.folder, *_source_folders(installation.root))
     for each in (replace(installation, folder=folder) for folder in folders):
@@ -123,7 +123,7 @@ def with_source_of(installation: Installation, version: str, *, detected: bool =
             return each
     if detected:
         raise RocenvError(
-            f"`{installation.program}` is version {version}, but the source next to it is that of "
+            f"`{installation.program}` is version {version}, but the source next to it is for "
             f"{installation.folder_version} (`{installation.source}`)",
             hints=("specify the program that belongs to this source with `--blender`",),
             code="kernels-bad-source",
@@ -153,10 +153,10 @@ def _existing(path: str) -> Path:
     return Path(os.path.abspath(located))
 
 
-def _without_copy(path: Path, home: Home) -> Path:
-    """Replace a path in a linked copy with the original program's path."""
+def _without_overlay(path: Path, home: Home) -> Path:
+    """Replace a path in an overlay with the path of the original program."""
     for each in all_placed(home):
-        folder = each.copy_folder
+        folder = each.overlay_folder
         if folder is not None and any(
             own.is_relative_to(folder) for own in (path, Path(os.path.realpath(path)))
         ):
@@ -210,7 +210,7 @@ def version_of(installation: Installation) -> str:
     if installation.folder_version:
         return installation.folder_version
     last = f", last line: `{answer.lines[-1].strip()[:200]}`" if answer.lines else ""
-    why = "its output contains no version" if answer.ok else answer.end
+    why = "its output does not contain a version" if answer.ok else answer.end
     raise RocenvError(
         f"could not determine the version of `{installation.program or installation.root}`: {why}{last}",
         hints=("specify it with `--app-version`",),
@@ -248,7 +248,7 @@ class ProgramBytes:
     """A program's bytes, searched for strings that show its build options.
 
     Args:
-        path: With None, or an empty or unreadable file, the bytes are unknown.
+        path: The program; if it is None, empty or unreadable, the bytes are unknown.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -262,7 +262,7 @@ class ProgramBytes:
 
     @property
     def known(self) -> bool:
-        """Whether the bytes could be read: only then does a missing string mean anything."""
+        """Whether the bytes could be read; otherwise, a missing string means nothing."""
         return len(self._bytes) > 0
 
     def contains(self, text: str) -> bool:

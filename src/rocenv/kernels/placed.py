@@ -40,23 +40,23 @@ class Placed(Value, frozen=True, kw_only=True):
     sha256: str
     source: str  # source folder
     source_hash: str
-    program: str  # Blender's
+    program: str  # Blender's own program
     include: str = ""  # folder with the additional headers
     env: str = ""  # the chosen or active env
-    start: str = ""  # a linked copy's script, to run instead of the program
-    resources: str = ""  # a linked copy's folder that replaces Blender's resources
-    original: str = ""  # backup of the replaced file; "" = there was none
+    start: str = ""  # the overlay's script, which replaces the program
+    resources: str = ""  # the overlay's folder, which replaces Blender's resources
+    original: str = ""  # backup of the replaced file; "" if there was none
     original_sha256: str = ""
 
     @property
     def key(self) -> str:
-        """Its record's name; there is one record per file."""
+        """The name of its record; there is one record per file."""
         place = f"{self.place}\0{self.file}".encode("utf-8", "surrogateescape")
         return hashlib.sha256(place).hexdigest()[:16]
 
     @property
-    def copy_folder(self) -> Path | None:
-        """The folder with the linked copy and its script; None for a kernel in the installation."""
+    def overlay_folder(self) -> Path | None:
+        """The folder with the overlay and its script, or None for a kernel in the installation."""
         return Path(self.start).parents[1] if self.start else None
 
     def build_words(self) -> tuple[str, ...]:
@@ -78,14 +78,14 @@ class Placed(Value, frozen=True, kw_only=True):
 class Starting:
     """The program to start so that Blender loads the kernels built for it."""
 
-    program: Path | None = None  # to run instead of Blender's own; None = run that
+    program: Path | None = None  # None for Blender's own
     kernels: tuple[Placed, ...] = ()
-    outdated: tuple[Placed, ...] = ()  # built from a source that differs from Blender's current one
+    outdated: tuple[Placed, ...] = ()  # built from a source other than Blender's current one
     gone: tuple[Placed, ...] = ()  # removed or overwritten
 
 
 def own_folder(home: Home) -> Path:
-    """The folder with the records, backups and linked copies."""
+    """The folder with the records, backups and overlays."""
     return home.path / "kernels" / APP
 
 
@@ -114,7 +114,7 @@ def records(home: Home) -> tuple[Path, ...]:
 
 
 def read(home: Home, path: Path) -> Placed | None:
-    """Read a record; None if it is damaged or from a different home."""
+    """Read a record; return None if it is damaged or from a different home."""
     try:
         plain = parse_json(read_sealed(path, home.key), str(path))
         if not isinstance(plain, dict) or plain.pop("form", None) != _FORM:
@@ -144,7 +144,7 @@ def starting(home: Home, program: Path, *, targets: Sequence[str] = ()) -> Start
     Args:
         home: The home with the records.
         program: Blender's own program.
-        targets: The targets of the GPUs in use; () = any.
+        targets: The targets of the GPUs in use; () for any.
     """
     found = [each for each in of_program(home, program) if not targets or each.target in targets]
     states = {each: _state(each) for each in found}
@@ -169,7 +169,7 @@ def _state(placed: Placed) -> Literal["ready", "gone", "outdated"]:
 
 
 def is_current(placed: Placed) -> bool:
-    """Whether Blender's source is still the one that the kernel was built from; upgrades change it."""
+    """Whether the kernel was built from Blender's current source, which upgrades change."""
     try:
         return content_hash(Path(placed.source)) == placed.source_hash
     except (RocenvError, OSError):
@@ -183,7 +183,7 @@ def content_hash(source: Path) -> str:
         try:
             content = read_file(path)
         except OSError as error:
-            raise _unusable(path, error.strerror or "it cannot be read") from error
+            raise _unusable(path, error.strerror or str(error)) from error
         name = path.relative_to(source).as_posix()
         digest.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
         digest.update(content)
@@ -205,7 +205,7 @@ def _files(source: Path) -> list[Path]:
 
 def _unusable(path: Path, why: str) -> RocenvError:
     return RocenvError(
-        f"`{path}` cannot be used as a source of kernels: {why}",
+        f"cannot read the kernel source `{path}`: {why}",
         hints=("download the source again",),
         code="kernels-bad-source",
     )

@@ -1,9 +1,9 @@
 """Place a kernel where Blender finds it, and remove it again.
 
-The default location is an overlay: a copy of Blender's resources that consists of links, except for the
-folder with the kernels, and a script that starts the program with that copy. An overlay works whether or not
-Blender ships with kernels, and does not change the installation. With `--place in-place`, the kernel replaces
-a file in the installation, and rocenv backs up the original.
+The default location is an overlay: a folder of links to Blender's resources, with a real folder for the
+kernels, and a script that starts Blender with these resources. An overlay works whether or not Blender ships
+with kernels, and does not change the installation. With `--place in-place`, the kernel replaces a file in the
+installation, and rocenv backs up the original.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rocenv.kernels.recipe import Job
 
 _ZSTD_LEVEL = 19  # as in Blender's own build
-_START = "rocenv-start"  # the folder with the start script, next to the copy
+_START = "rocenv-start"  # the folder with the start script, next to the resources
 _MAX_HINTS = 5
 
 
@@ -60,7 +60,7 @@ def check_place(job: Job, place: PlaceName) -> None:
     elif Version(job.version) < Version(RESOURCES_SINCE):
         raise RocenvError(
             f"Blender before {RESOURCES_SINCE} finds its resources only next to its program, so {job.version}"
-            " cannot use a linked copy of them",
+            " cannot use an overlay",
             hints=("replace the file in the installation: `--place in-place`; `--undo` restores it",),
             code="kernels-no-overlay",
         )
@@ -73,8 +73,8 @@ def put(job: Job, content: bytes, place: PlaceName, home: Home, env: str) -> Pla
         job: The compiled job; `check_place` must have accepted it.
         content: The kernel.
         place: Where to place it.
-        home: The home for records, backups and linked copies.
-        env: The chosen or active env; "" = none.
+        home: The home for records, backups and overlays.
+        env: The chosen or active env; "" if none.
 
     Raises:
         RocenvError: The installation is not writable.
@@ -100,7 +100,7 @@ def put(job: Job, content: bytes, place: PlaceName, home: Home, env: str) -> Pla
     )
     with storage_errors(home.path), locked(home.lock("kernels", APP)):
         if place == "overlay":
-            return _put_into_copy(placed, content, installation, home)
+            return _put_into_overlay(placed, content, installation, home)
         return _put_in_place(placed, content, home)
 
 
@@ -114,15 +114,15 @@ def undo(
     place: str = "",
     env: str = "",
 ) -> list[tuple[Placed, str]]:
-    """Remove kernels and restore the originals, except for files changed by other programs.
+    """Remove kernels and restore the originals, except for files that other programs have changed.
 
     Args:
         home: The home with the records.
         report: Receives messages for the user.
-        path: Of Blender. This and the following arguments select the kernels to remove.
+        path: Blender's path. This and the following arguments select the kernels to remove.
         kind: The kind of kernel.
         target: The GPU target.
-        place: One of `PLACES`.
+        place: A `PlaceName`.
         env: The env that was chosen or active during the build, or that contains Blender.
 
     Returns:
@@ -148,7 +148,7 @@ def undo(
             ):
                 continue
             try:
-                message = _remove_from_copy(each, home) if each.start else _restore(each, home)
+                message = _remove_from_overlay(each, home) if each.start else _restore(each, home)
             except RocenvError as error:
                 failed = failed or error
                 continue
@@ -164,10 +164,10 @@ def undo(
 
 def _nothing_to_undo(home: Home) -> RocenvError:
     others = records.all_placed(home)
-    message = "rocenv has not placed any kernel for Blender"
+    message = "rocenv has not placed any kernels for Blender"
     if others:
         first = f" (the first {_MAX_HINTS} of {len(others)})" if len(others) > _MAX_HINTS else ""
-        message = f"no kernel for Blender matches; these commands remove the existing ones{first}"
+        message = f"no Blender kernel matches; these commands remove the existing ones{first}"
     hints = tuple(shell_join(*each.undo_words()) for each in others[:_MAX_HINTS])
     return RocenvError(message, hints=hints, code="kernels-not-placed")
 
@@ -192,7 +192,7 @@ def _put_in_place(placed: Placed, content: bytes, home: Home) -> Placed:
         with contextlib.suppress(OSError):
             shutil.copystat(file, backup)
         placed = replace(placed, original=str(backup), original_sha256=_sha256(present))
-    # Write the record first, so that it points to the original whatever happens next.
+    # Write the record first, so that it points to the original even if writing the kernel fails.
     records.write(home, placed)
     try:
         with storage_errors(file):
@@ -219,9 +219,9 @@ def _restore(placed: Placed, home: Home) -> str:
         else:
             is_ours = _sha256(present) in (placed.sha256, placed.original_sha256)
         if not is_ours:
-            kept = f"; its original is still at `{placed.original}`" if placed.original else ""
-            changed = "is gone" if present is None else "changed"
-            return f"left `{file}` alone: it {changed} since rocenv wrote it, as in an upgrade{kept}"
+            kept = f"; the original is still at `{placed.original}`" if placed.original else ""
+            changed = "removed" if present is None else "changed"
+            return f"skipped `{file}`: an upgrade or another program has {changed} it{kept}"
         if not placed.original:
             file.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # it still contains other kernels
@@ -230,7 +230,7 @@ def _restore(placed: Placed, home: Home) -> str:
         original = _read(Path(placed.original))
         if original is None or _sha256(original) != placed.original_sha256:
             raise RocenvError(
-                f"the backup of `{file}` is damaged or gone (`{placed.original}`)",
+                f"the backup of `{file}` is damaged or missing (`{placed.original}`)",
                 hints=("reinstall Blender",),
                 code="kernels-no-original",
             )
@@ -265,10 +265,10 @@ def _not_writable(why: str) -> RocenvError:
     )
 
 
-# A linked copy
+# An overlay
 
 
-def _put_into_copy(placed: Placed, content: bytes, installation: Installation, home: Home) -> Placed:
+def _put_into_overlay(placed: Placed, content: bytes, installation: Installation, home: Home) -> Placed:
     resources, program = installation.resources, Path(placed.program)
     overlay = own_folder(home) / "overlays" / _sha256(os.fsencode(resources))[:12]
     copy = overlay / resources.name
@@ -289,7 +289,7 @@ def _put_into_copy(placed: Placed, content: bytes, installation: Installation, h
         script.parent.mkdir()
         write_atomic(script, os.fsencode(_start_script(installation, copy)))
         script.chmod(0o755)
-        # Replace, do not update: after an upgrade, there can be a link where a folder was.
+        # Replace the overlay instead of updating it: after an upgrade, a link can take the place of a folder.
         if os.path.lexists(overlay):
             move(overlay, room / "old")
         move(fresh, overlay)
@@ -311,7 +311,7 @@ def _mirror(source: Path, copy: Path, own: tuple[str, ...]) -> None:
 
 
 def _other_kernels(placed: Placed, home: Home) -> dict[str, bytes]:
-    """Read a copy's other kernels, except those changed by other programs."""
+    """Read an overlay's other kernels, except those that other programs have changed."""
     found = {}
     for each in records.all_placed(home):
         content = _read(Path(each.file)) if each.start == placed.start and each.key != placed.key else None
@@ -321,7 +321,7 @@ def _other_kernels(placed: Placed, home: Home) -> dict[str, bytes]:
 
 
 def _start_script(installation: Installation, copy: Path) -> str:
-    """Write the script that starts the program with the copied resources.
+    """Write the script that starts the program with the overlay's resources.
 
     If an env wrote the program's start script, that script already sets the variable, so copy its other lines
     instead of calling it.
@@ -343,8 +343,8 @@ def _start_script(installation: Installation, copy: Path) -> str:
     return "\n".join([*head, *lines]) + "\n"
 
 
-def _remove_from_copy(placed: Placed, home: Home) -> str:
-    """Remove a kernel from its copy; with the last kernel, remove the copy."""
+def _remove_from_overlay(placed: Placed, home: Home) -> str:
+    """Remove a kernel from its overlay, and the overlay if that was its last kernel."""
     file, overlay = Path(placed.file), Path(placed.start).parents[1]
     with storage_errors(overlay):
         if not any(

@@ -35,7 +35,7 @@ class Job:
     include: Path | None = None  # the folder with additional headers
     headers_hash: str = ""
     file_name: str  # in the folder with the kernels that Blender ships with
-    compressed: bool  # like those
+    compressed: bool  # like those kernels
 
     @property
     def title(self) -> str:
@@ -62,7 +62,7 @@ def job_for(
         target: The GPU target.
         include: The folder with additional headers, if the user specified one.
         recipes: All recipes.
-        to_be_loaded: Whether this program will load the kernel: then it must support the kind.
+        to_be_loaded: Whether this program will load the kernel, and so must support its kind.
 
     Raises:
         RocenvError: No recipe covers this version, the program was built without that kind, or headers or
@@ -81,8 +81,8 @@ def job_for(
         raise RocenvError(
             f"`{file}` is missing: the source for this Blender is incomplete",
             hints=(
-                "reinstall it",
-                "or specify the version with `--app-version`, if it was detected wrongly",
+                "reinstall Blender",
+                "or specify the version with `--app-version`, if the detected version is wrong",
             ),
             code="kernels-no-source",
         )
@@ -99,7 +99,7 @@ def job_for(
         flags=tuple(fill(flag, values) for flag in (*recipe.flags, *extra)),
         source_hash=content_hash(installation.source),
         include=headers,
-        # Only the headers' own folder: files next to it are not compiled.
+        # Hash only the folder with the headers: files next to it are not compiled.
         headers_hash=content_hash(headers / Path(recipe.headers).parts[0]) if headers is not None else "",
         file_name=fill(recipe.precompiled, values) + (".zst" if compressed else ""),
         compressed=compressed,
@@ -110,7 +110,9 @@ def _recipe(version: str, kind: str, recipes: Sequence[KernelRecipe]) -> KernelR
     try:
         parsed = Version(version)
     except InvalidVersion as error:
-        raise WrongUsage(f"`{version}` is not a version", hints=("write it like `5.2.2`",)) from error
+        raise WrongUsage(
+            f"`{version}` is not a valid version", hints=("use a version such as `5.2.2`",)
+        ) from error
     of_kind = [each for each in recipes if each.kind == kind]
     for each in of_kind:
         if SpecifierSet(each.versions, prereleases=True).contains(parsed):

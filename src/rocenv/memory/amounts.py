@@ -15,7 +15,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": MIB, "g": GIB, "t": 1 << 40}
 
 
 def amount(size_bytes: float | None) -> str:
-    """Format an amount: `15.9 GiB`, `512 MiB`, and "?" for None."""
+    """Format a size as `15.9 GiB` or `512 MiB`, or as "?" if it is None."""
     if size_bytes is None:
         return "?"
     if abs(size_bytes) >= GIB:
@@ -26,9 +26,9 @@ def amount(size_bytes: float | None) -> str:
 
 
 def parse_amount(text: str) -> int | None:
-    """Parse `8`, `8G`, `7.5 GiB` or `900MiB` into bytes; None if the text is not a size.
+    """Parse a size such as `8`, `8G`, `7.5 GiB` or `900MiB` into bytes; return None if it is invalid.
 
-    A bare number is in GiB, and `GB` means `GiB`, as GPU vendors use it.
+    A bare number is in GiB. `GB` also means GiB, as in GPU vendors' specifications.
     """
     found = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
     if not found:
@@ -39,12 +39,12 @@ def parse_amount(text: str) -> int | None:
 
 
 def add(first: int | None, second: int | None) -> int | None:
-    """Add two amounts; None (unknown) if either is."""
+    """Add two sizes; return None if either is unknown."""
     return None if first is None or second is None else first + second
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Format ascending numbers: `0-3, 7`."""
+    """Format ascending numbers as ranges: `0-3, 7`."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

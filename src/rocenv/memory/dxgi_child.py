@@ -1,7 +1,7 @@
 """`python -m rocenv.memory.dxgi_child`: print the memory that DXGI reports for display adapters, as JSON.
 
-This is a separate process because a display driver can crash or hang its caller. The budget applies to this
-process, but it does not use GPU memory itself.
+This is a separate process because a display driver can crash or hang its caller. DXGI reports the budget of
+the calling process, and this one does not use GPU memory.
 
 Source: learn.microsoft.com IDXGIFactory1::EnumAdapters1, DXGI_ADAPTER_DESC1, and
 IDXGIAdapter3::QueryVideoMemoryInfo
@@ -17,7 +17,7 @@ from typing import Any
 
 _FACTORY = uuid.UUID("770aae78-f26f-4dba-a829-253c83d1b387")  # IDXGIFactory1
 _ADAPTER = uuid.UUID("645967a4-1392-4310-a798-8053ce3e93fd")  # IDXGIAdapter3
-# Vtable indices, including the base interfaces' methods.
+# Vtable indexes, which include the methods of the base interfaces.
 _QUERY_INTERFACE, _RELEASE = 0, 2
 _GET_DESC1, _ENUM_ADAPTERS1, _QUERY_MEMORY = 10, 12, 14
 _LOCAL = 0
@@ -48,7 +48,7 @@ class _Memory(ctypes.Structure):
 
 
 def main() -> int:
-    """Print the adapters; return 0, or an exit code derived from DXGI's error."""
+    """Print the adapters; return 0, or an exit code derived from the DXGI error."""
     dxgi = ctypes.CDLL("dxgi.dll")
     factory = ctypes.c_void_p()
     error: int = dxgi.CreateDXGIFactory1(_guid(_FACTORY), ctypes.byref(factory))
@@ -77,7 +77,7 @@ def _describe(adapter: ctypes.c_void_p) -> dict[str, Any]:
     found |= {name: getattr(description, name) for name in ("vendor", "device", "dedicated", "shared")}
     newer, memory = ctypes.c_void_p(), _Memory()
     if _call(adapter, _QUERY_INTERFACE, _guid(_ADAPTER), ctypes.byref(newer)):
-        return found  # Windows 8.1 and older
+        return found  # Windows 8.1 and earlier
     if not _call(newer, _QUERY_MEMORY, ctypes.c_uint32(0), ctypes.c_int(_LOCAL), ctypes.byref(memory)):
         found["local"] = {"budget": memory.budget, "usage": memory.usage}
     _call(newer, _RELEASE)
@@ -89,7 +89,7 @@ def _guid(value: uuid.UUID) -> Any:
 
 
 def _call(thing: ctypes.c_void_p, place: int, *arguments: Any) -> int:
-    """Call a COM object's method by its index in the vtable."""
+    """Call a COM object's method by its vtable index."""
     table = ctypes.cast(thing, ctypes.POINTER(ctypes.POINTER(ctypes.c_void_p)))[0]
     method = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *(_kind(each) for each in arguments))
     result: int = method(table[place] or 0)(thing, *arguments)

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _TIMEOUT_S = 20.0
-_MAX_NAMED = 3  # envs
+_MAX_NAMED = 3  # envs in a message
 
 
 class NoGpu(RocenvError):
-    """The runtime finds no GPU; exits with the same code as `verify`."""
+    """The runtime does not find a GPU; the exit code is the same as for `verify`."""
 
     code = "no-gpu"
     exit_code = 4
@@ -45,7 +45,7 @@ class NoGpu(RocenvError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvView:
-    """An env and its HIP runtime's memory figures; empty without an env."""
+    """An env and the memory figures from its HIP runtime; all fields are empty if there is no env."""
 
     name: str = ""
     record: Record | None = None
@@ -53,13 +53,13 @@ class EnvView:
     notes: tuple[str, ...] = ()
 
     def gpu(self, host: Host) -> Gpu | None:
-        """Return the GPU that programs use in the env, or without an env; None if there is none."""
+        """Return the GPU that programs use in the env, or without an env; return None if there is no GPU."""
         own = host.devices_for(*self.record.lock.targets) if self.record is not None else ()
         return next(iter(own), host.gpu)
 
 
 def view_of_env(context: Context, host: Host, name: str, *, ask_hip: bool = True) -> EnvView:
-    """Query env `name` or else the active env, if any; raise PrefixError if env `name` does not exist."""
+    """Query the env `name`, or else the active env, if any; raise PrefixError if `name` does not exist."""
     if not name and (not host.gpus or examined_elsewhere()):
         return EnvView()
     prefix = _named_or_active(context.home, os.environ, name)
@@ -73,7 +73,7 @@ def view_of_env(context: Context, host: Host, name: str, *, ask_hip: bool = True
 
 
 def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
-    """Choose env `name`, or else the active env, or else the only env with a HIP runtime.
+    """Choose the env `name`, or else the active env, or else the only env with a HIP runtime.
 
     Raises:
         PrefixError: `name` is not a valid env name.
@@ -99,12 +99,12 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
 
 @contextmanager
 def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: float) -> Iterator[HipSession]:
-    """Open a session with an env's HIP runtime; its child processes end with it.
+    """Open a session with an env's HIP runtime; closing it ends its child processes.
 
     Args:
         prefix: A complete env.
         record: The env's record.
-        matrix: Lists the system's own libraries.
+        matrix: Lists the system libraries.
         timeout_s: Applies to each request.
 
     Raises:
@@ -119,12 +119,12 @@ def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: floa
         hip = probe.task.libraries.get("hip")
         if not hip:
             raise RocenvError(
-                f"env `{prefix.name}` has no HIP runtime of its own: it has no ROCm, or only ROCm in Python"
-                " wheels",
+                f"env `{prefix.name}` has no HIP runtime of its own: it contains no ROCm, or only ROCm as"
+                " Python wheels",
                 hints=(f"`rocenv list` shows other envs; `rocenv create {prefix.free_name()}` installs HIP",),
                 code="no-runtime",
             )
-        # Load HIP only: ZLUDA allocates through it too.
+        # Load only HIP: ZLUDA also allocates through it.
         task = replace(probe.task, runtime="hip", libraries={"hip": hip}, preload=())
         with closing(HipSession(replace(probe, task=task), Path(folder, "child.log"))) as session:
             yield session
@@ -164,7 +164,7 @@ def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> En
             name = f"{printable(each.name) or 'a GPU'} ({printable(each.target)})"
             notes.append(
                 f"ignoring {name}{place} with {amount(each.total_bytes)}: HIP in `{prefix.name}` lists it,"
-                " but it matches no GPU on this machine"
+                " but it does not match any GPU on this machine"
             )
         else:
             found[gpu.index] = HipFigure(free_bytes=each.free_bytes, total_bytes=each.total_bytes)
@@ -174,7 +174,7 @@ def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> En
 
 
 def match_gpu(hip_gpu: HipGpu, gpus: Sequence[Gpu]) -> Gpu | None:
-    """Match a GPU that HIP lists to a detected GPU; None if no GPU or several match."""
+    """Find the detected GPU that HIP lists as `hip_gpu`; return None if the match is ambiguous or missing."""
     there = [gpu for gpu in gpus if gpu.address and gpu.address == hip_gpu.address]
     if there:
         # A board's partitions share its address, so match them by order; that works only if HIP lists all of

@@ -1,12 +1,12 @@
 """Estimate a model's GPU memory and the number of layers that fit.
 
-With `-ngl N`, llama.cpp puts the last N layers' weights, their KV cache and a compute buffer on the GPU. The
-output is an additional layer. Some releases offload it first and others last, so the estimate takes the
-larger sum.
+With `-ngl N`, llama.cpp puts the weights of the last N layers, their KV cache and a compute buffer on the
+GPU. The output counts as another layer. Some releases offload it first and others last, so the estimate uses
+the larger sum.
 
-The cache size is exact. The compute buffer is a few percent larger than what llama.cpp 0.7.0 allocated for
-models with several shapes; it assumes no flash attention unless `Use` enables it. Logs: ollama/ollama#11265,
-ggml-org/llama.cpp#16725
+The cache size is exact. The estimated compute buffer is a few percent larger than the one that llama.cpp
+0.7.0 allocated for models of several shapes; it includes flash attention only if `Use` enables it. Logs:
+ollama/ollama#11265, ggml-org/llama.cpp#16725
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ MIN_GRAPH_BYTES = 600 * MIB
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 _BLOCKS = {name.lower(): (elements, n_bytes) for name, elements, n_bytes in TENSOR_TYPES.values()}
 _DEFAULT_CONTEXT = 4096  # if neither the user nor the model specifies one
-_PADDING = 256  # a cache's size is a multiple of this, in tokens
+_PADDING = 256  # cache sizes are multiples of this, in tokens
 _MIN_CONTEXT = 2 * _PADDING  # the shortest context to suggest
 _SMALL_BATCH = 128
-_WORTH = 1.1  # suggest a context only if it is longer by this factor
+_MIN_GAIN = 1.1  # suggest a context only if it is longer by this factor
 _F32 = 4
 _F16 = 2
-_COPIES = 7  # simultaneous copies of a batch's vectors
+_COPIES = 7  # simultaneous copies of the vectors of a batch
 _WIDE_COPIES = 3  # the same, within a feed-forward layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """The options for running a model."""
+    """Options for running a model."""
 
-    context: int = 0  # in tokens; 0 = the trained length
+    context: int = 0  # in tokens; 0 for the trained length
     batch: int = 512  # tokens per batch: llama.cpp's `-ub`
     cache_k: str = "f16"
     cache_v: str = "f16"
@@ -58,8 +58,8 @@ class Estimate:
     use: Use  # with the actual context
     layout: ModelLayout
     caches: tuple[int, ...]  # bytes for keys, values and states, per repeating layer
-    graph_bytes: int  # the compute buffer's size with everything on the GPU
-    _graphs: tuple[int, ...]  # the compute buffer's size with N layers on the GPU
+    graph_bytes: int  # size of the compute buffer with everything on the GPU
+    _graphs: tuple[int, ...]  # size of the compute buffer, by number of layers on the GPU
     _needs: tuple[int, ...]
 
     @property
@@ -69,15 +69,15 @@ class Estimate:
 
     @property
     def cache_bytes(self) -> int:
-        """The bytes for all layers' keys, values and states."""
+        """The size of the keys, values and states of all layers."""
         return sum(self.caches)
 
     def needed(self, layers: int) -> int:
-        """Return the bytes that this many layers need, without the margin."""
+        """Return how many bytes this many layers need, without the margin."""
         return self._needs[layers]
 
     def graph(self, layers: int) -> int:
-        """Return the compute buffer's size for this many layers."""
+        """Return the size of the compute buffer for this many layers."""
         return self._graphs[layers]
 
 
@@ -144,12 +144,12 @@ def estimate_of(layout: ModelLayout, use: Use) -> Estimate:
     Raises:
         WrongUsage: `use` specifies an unknown cache type.
     """
-    # llama.cpp needs flash attention for a quantised cache.
-    is_quantised = use.cache_v.lower() not in ("f32", "f16", "bf16")
+    # llama.cpp requires flash attention for a quantized cache.
+    is_quantized = use.cache_v.lower() not in ("f32", "f16", "bf16")
     use = replace(
         use,
         context=use.context or layout.context or _DEFAULT_CONTEXT,
-        flash_attention=use.flash_attention or is_quantised,
+        flash_attention=use.flash_attention or is_quantized,
     )
     caches = _caches(layout, use)
     graph = _graph(layout, use)
@@ -162,7 +162,7 @@ def ways_to_fit(estimate: Estimate, free_bytes: int) -> tuple[Way, ...]:
     """List all ways to fit the whole model, or else the one way that fits the most layers."""
     now = fit_of(estimate, free_bytes)
     found = []
-    for use, arguments, gives_up in () if now.everything else _thriftier(estimate, free_bytes):
+    for use, arguments, gives_up in () if now.everything else _cheaper_uses(estimate, free_bytes):
         fits = fit_of(estimate_of(estimate.layout, use), free_bytes)
         way = Way(
             arguments=arguments,
@@ -177,8 +177,8 @@ def ways_to_fit(estimate: Estimate, free_bytes: int) -> tuple[Way, ...]:
     return whole or tuple(sorted(found, key=lambda way: -way.layers)[:1])
 
 
-def _thriftier(estimate: Estimate, free_bytes: int) -> Iterator[tuple[Use, tuple[str, ...], str]]:
-    """Yield options that need less memory, with their arguments and cost, the least costly first."""
+def _cheaper_uses(estimate: Estimate, free_bytes: int) -> Iterator[tuple[Use, tuple[str, ...], str]]:
+    """Yield options that need less memory, with their arguments and drawbacks, mildest drawback first."""
     use = estimate.use
     flash = replace(use, flash_attention=True)
     small_cache = replace(flash, cache_k="q8_0", cache_v="q8_0")
@@ -195,14 +195,14 @@ def _thriftier(estimate: Estimate, free_bytes: int) -> Iterator[tuple[Use, tuple
     longest = 0
     for other, arguments, gives_up in ((use, (), ""), with_flash, with_cache):
         context = longest_context(estimate.layout, other, free_bytes)
-        if longest * _WORTH < context < use.context // _PADDING * _PADDING:
+        if longest * _MIN_GAIN < context < use.context // _PADDING * _PADDING:
             longest = context
             costs = f"part of the context{', ' if gives_up else ''}{gives_up}"
             yield replace(other, context=context), ("-c", str(context), *arguments), costs
 
 
 def longest_context(layout: ModelLayout, use: Use, free_bytes: int) -> int:
-    """Compute the longest context, up to `use.context`, that lets the whole model fit; 0 = none."""
+    """Compute the longest context, up to `use.context`, with which the whole model fits; return 0 if none."""
     low, high = _MIN_CONTEXT // _PADDING - 1, use.context // _PADDING
     while low < high:
         middle = (low + high + 1) // 2
@@ -213,7 +213,7 @@ def longest_context(layout: ModelLayout, use: Use, free_bytes: int) -> int:
 
 
 def _row_bytes(kind: str, elements: int) -> int:
-    """Return the bytes that this many cache elements take."""
+    """Return the size of this many cache elements."""
     if kind.lower() not in CACHE_TYPES:
         raise WrongUsage(f"`{kind}` is not a cache type", hints=(f"use one of {', '.join(CACHE_TYPES)}",))
     block, block_bytes = _BLOCKS[kind.lower()]
@@ -240,7 +240,7 @@ def _logits(layout: ModelLayout, use: Use, copies: int) -> int:
 
 
 def _graph(layout: ModelLayout, use: Use) -> int:
-    """Return the compute buffer's size with everything on the GPU: the maximum over a batch's steps."""
+    """Return the size of the compute buffer with everything on the GPU: the maximum over a batch's steps."""
     tokens = _tokens(use) if any(layer.kv_heads for layer in layout.layers) else 0
     vectors = _COPIES * layout.embedding
     scores = 0 if use.flash_attention else tokens * layout.heads
@@ -251,9 +251,9 @@ def _graph(layout: ModelLayout, use: Use) -> int:
 
 
 def _graphs(layout: ModelLayout, use: Use, graph: int) -> tuple[int, ...]:
-    """Return the compute buffer's size with 0, 1, 2 … layers on the GPU.
+    """Return the size of the compute buffer with 0, 1, 2 … layers on the GPU.
 
-    To multiply whole batches, llama.cpp copies the matrices in main memory to the GPU, one at a time.
+    To multiply whole batches, llama.cpp copies matrices from system memory to the GPU, one at a time.
     """
     output = _logits(layout, use, 2) + layout.output_matrix_bytes
     wide = _F32 * use.batch * _WIDE_COPIES * layout.feed_forward

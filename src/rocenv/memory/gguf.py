@@ -1,6 +1,6 @@
 """Read GGUF model headers.
 
-A header can be truncated, damaged or hostile, so this reads only the first `MAX_BYTES` of a file. A
+A header can be truncated, damaged or hostile, so rocenv reads only the first `MAX_BYTES` of a file. A
 llamafile is a program followed by a zip archive that contains the model uncompressed.
 
 Format: ggml-org/ggml:docs/gguf.md
@@ -31,15 +31,15 @@ _MAX_TENSORS = 1 << 16
 _MAX_DIMENSIONS = 4  # GGML_MAX_DIMS
 _MAX_ITEMS = 512  # longer arrays are skipped: llama.cpp does not support models with more layers
 _MAX_ALIGNMENT = 1 << 20
-_MAX_ZIP_READ = 1 << 20  # a llamafile's central directory takes a few kB
+_MAX_ZIP_READ = 1 << 20  # the central directory of a llamafile is a few kB
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _PART = re.compile(r"(?P<stem>.*)-[0-9]{5}-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
-_MAX_NAMED = 5  # missing parts
+_MAX_NAMED = 5  # missing parts in a message
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _PROGRAMS = (b"MZ", b"\x7fELF", b"PK\x03\x04", b"#!")
 _HINTS = {
-    "gguf-missing": "check the path of the model",
+    "gguf-missing": "check the model's path",
     "gguf-not": "specify a model in the GGUF format, or a llamafile",
     "gguf-damaged": "download it again, and compare its sha256 with the published one",
     "gguf-version": "download a newer version of the model, or upgrade rocenv",
@@ -84,7 +84,7 @@ TENSOR_TYPES = {
     41: ("Q1_0", 128, 18),
 }
 
-# None = a skipped array: it contains strings or more than 512 items.
+# None stands for a skipped array: one of strings, or with more than 512 items.
 Value = Union[bool, int, float, str, "tuple[bool | int | float, ...]", None]
 
 
@@ -101,7 +101,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model in one or several files."""
+    """A model in one or more files."""
 
     path: Path  # the first part; programs load the model from it
     metadata: Mapping[str, Value]
@@ -113,12 +113,12 @@ class Model:
 
     @property
     def architecture(self) -> str:
-        """`llama`, `qwen3moe` …; "" if unknown."""
+        """The architecture, such as `llama` or `qwen3moe`, or "" if unknown."""
         return self._text("general.architecture")
 
     @property
     def name(self) -> str:
-        """The model's own name; "" if it does not specify one."""
+        """The model's own name, or "" if it does not specify one."""
         return self._text("general.name")
 
     @property
@@ -131,7 +131,7 @@ class Model:
         return self.metadata.get(f"{self.architecture}.{key}")
 
     def number(self, key: str) -> int:
-        """Look up an architecture key that is a count; 0 if it is missing."""
+        """Look up an architecture key that is a count; return 0 if it is missing."""
         value = self.value(key)
         return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
@@ -158,14 +158,14 @@ def _join_parts(part: Model, count: int) -> Model:
     if named is None or int(named["count"]) != count:
         raise _error(
             "gguf-part-missing",
-            f"{path} is one of a model's {count} parts, but its name does not show which",
+            f"{path} is one of a model's {count} parts, but its file name does not show which one",
         )
     names = [f"{named['stem']}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
     if missing := [name for name in names if not path.with_name(name).exists()]:
         listed = ", ".join(missing[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
         raise _error(
             "gguf-part-missing",
-            f"{path} is one of a model's {count} parts, and {len(missing)} are missing: {listed}",
+            f"{path} is one of a model's {count} parts, but {len(missing)} are missing: {listed}",
         )
     models: list[Model] = []
     for number, name in enumerate(names):
@@ -225,7 +225,7 @@ def _read_open(file: BinaryIO, path: Path) -> Model:
     except _Damaged as error:
         raise _error("gguf-damaged", f"{path} is damaged: {error}") from error
     unknown = sorted({tensor.kind for tensor in tensors if tensor.n_bytes < 0})
-    notes += [f"unknown tensor {kind}; its sizes are computed from the offsets" for kind in unknown]
+    notes += [f"unknown tensor {kind}; sizes are computed from the offsets" for kind in unknown]
     sized = _with_sizes(tensors, max(0, end - start - data_start))
     needed = max((tensor.offset + tensor.n_bytes for tensor in sized), default=0)
     return Model(
@@ -272,7 +272,7 @@ def _find_in_llamafile(file: BinaryIO, path: Path) -> tuple[int, int, list[str]]
         with zipfile.ZipFile(_SmallReads(file)) as archive:
             entries = [each for each in archive.infolist() if each.filename.lower().endswith(".gguf")]
         if not entries:
-            raise _not_a_model(path, "it is a program or an archive that contains no model")
+            raise _not_a_model(path, "it is a program or an archive that does not contain a model")
         entries.sort(key=lambda each: -each.file_size)
         model: zipfile.ZipInfo = entries[0]
         if model.compress_type != zipfile.ZIP_STORED or model.flag_bits & 1:
@@ -281,7 +281,7 @@ def _find_in_llamafile(file: BinaryIO, path: Path) -> tuple[int, int, list[str]]
         file.seek(model.header_offset)
         magic, name, extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
         if magic != b"PK\x03\x04":
-            raise zipfile.BadZipFile("its directory is wrong")
+            raise zipfile.BadZipFile("its directory is damaged")
     except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as error:
         raise _not_a_model(path, f"it is a program without a readable archive ({error})") from error
     start = model.header_offset + _LOCAL_HEADER.size + name + extra
@@ -327,16 +327,16 @@ class _Cursor:
             at += 8 + unpack(data, at)[0]
         self.at = at
 
-    def count(self, most: int, least_bytes: int, what: str) -> int:
+    def count(self, maximum: int, item_bytes: int, what: str) -> int:
         """Read a count and check that it is plausible."""
         count = self.number("Q")
-        if count > most or count * least_bytes > len(self.data):
-            raise _Damaged(f"it claims {count:,} {what}")
+        if count > maximum or count * item_bytes > len(self.data):
+            raise _Damaged(f"it claims to contain {count:,} {what}")
         return count
 
 
 def _parse(cursor: _Cursor, path: Path) -> tuple[dict[str, Value], list[Tensor], int]:
-    """Parse the header: metadata, tensors (-1 bytes if the type is unknown), and the data's offset."""
+    """Parse the header into metadata, tensors (-1 bytes if the type is unknown), and the data offset."""
     if not cursor.data.startswith(_MAGIC):
         raise _Damaged("it does not begin with GGUF")
     cursor.at = len(_MAGIC)
@@ -393,7 +393,7 @@ def _parse_tensor(cursor: _Cursor) -> Tensor:
     kind, offset = cursor.number("I"), cursor.number("Q")
     elements = math.prod(shape)
     if max(elements, offset) >= 1 << 63:
-        raise _Damaged("a tensor is larger than any file can be")
+        raise _Damaged("a tensor is larger than the largest possible file")
     if kind not in TENSOR_TYPES:
         return Tensor(name=name, shape=shape, kind=f"type {kind}", n_bytes=-1, offset=offset)
     label, block, block_bytes = TENSOR_TYPES[kind]
@@ -403,7 +403,7 @@ def _parse_tensor(cursor: _Cursor) -> Tensor:
 
 
 def _with_sizes(tensors: Sequence[Tensor], data_bytes: int) -> tuple[Tensor, ...]:
-    """Compute the sizes of tensors with unknown types from the next offset: new types appear every year."""
+    """Derive the sizes of tensors of unknown types from the next offset; new types appear every year."""
     starts = sorted({tensor.offset for tensor in tensors})
     ends = dict(zip(starts, [*starts[1:], max([data_bytes, *starts[-1:]])], strict=False))
     return tuple(

@@ -1,11 +1,11 @@
 """Each GPU's total and free memory, and the processes that use it.
 
-On Linux, the figures are the kernel's counters, so they include the desktop and games; HIP's do not. On
-Windows, the budget that the system assigns to a program limits the free memory. If HIP reports free memory
-too, the smaller figure is used. This process loads no vendor library.
+On Linux, the figures come from kernel counters, which include the desktop and games, unlike HIP's. On
+Windows, the budget that the system assigns to a program limits its free memory. If HIP also reports free
+memory, rocenv uses the smaller figure. This process does not load vendor libraries.
 
-VRAM is a card's own memory, or the memory that the BIOS reserves for an APU. GTT is main memory that the GPU
-can use.
+VRAM is the memory of a discrete GPU, or the memory that the BIOS reserves for an APU. GTT is system memory
+that the GPU can use.
 
 Source: torvalds/linux:Documentation/gpu/amdgpu/driver-misc.rst, mem_info_*
 """
@@ -41,7 +41,7 @@ class HipFigure:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One kind of GPU memory; None = unknown."""
+    """One kind of GPU memory, in bytes; None if unknown."""
 
     total: int | None = None
     used: int | None = None
@@ -54,7 +54,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineMemory:
-    """Main memory; None = unknown."""
+    """System memory, in bytes; None if unknown."""
 
     total: int | None = None
     available: int | None = None
@@ -62,7 +62,7 @@ class MachineMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
-    """One GPU's memory as programs can use it; None = unknown."""
+    """The memory of one GPU that programs can use; figures are None if unknown."""
 
     gpu: Gpu
     total_bytes: int | None = None
@@ -70,13 +70,13 @@ class GpuMemory:
     free_bytes: int | None = None
     vram_total_bytes: int | None = None
     vram_used_bytes: int | None = None
-    shared_total_bytes: int | None = None  # main memory that the GPU can use
+    shared_total_bytes: int | None = None  # system memory that the GPU can use
     shared_used_bytes: int | None = None
-    shared_counts: bool = False  # `total_bytes` includes it, as on APUs that compute in main memory
+    shared_counts: bool = False  # `total_bytes` includes it, as on APUs that use system memory for compute
     budget_bytes: int | None = None  # a program's limit before Windows starts to evict memory
     hip: HipFigure | None = None
     holders: tuple[Holder, ...] = ()  # largest first
-    source: str = ""  # of the figures; "" = no figures
+    source: str = ""  # where the figures come from; "" if there are none
     notes: tuple[str, ...] = ()
 
     @property
@@ -93,15 +93,15 @@ class GpuMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """All GPUs' memory at one moment."""
+    """The memory of all GPUs at one point in time."""
 
     gpus: tuple[GpuMemory, ...] = ()
-    hidden: int | None = 0  # number of processes that this user is not allowed to inspect; None = unknown
+    hidden: int | None = 0  # number of processes that this user may not inspect; None if unknown
     notes: tuple[str, ...] = ()
 
 
 def read_usage(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_holders: bool = True) -> Usage:
-    """Read each GPU's memory, in the host's order.
+    """Read the memory of each GPU, in the order of `host.gpus`.
 
     Args:
         host: The machine.
@@ -125,7 +125,7 @@ def read_usage(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_h
 def combine_pools(
     gpu: Gpu, own: Pool, shared: Pool, source: str, notes: list[str], available: int | None = None
 ) -> GpuMemory:
-    """Combine a GPU's own memory with the main memory that it can use.
+    """Combine a GPU's own memory with the system memory that it can use.
 
     An APU can use both pools for compute if the shared one is larger. If a pool's usage exceeds its
     size, the usage is unknown. Source: ROCm/rocm-systems PR 5596 and 6350
@@ -135,8 +135,8 @@ def combine_pools(
         own: VRAM.
         shared: GTT, or Windows' shared GPU memory.
         source: Where the figures come from.
-        notes: Notes about the figures; this function can add some.
-        available: Main memory that programs can still allocate; None = unknown.
+        notes: Notes about the figures; this function can add more.
+        available: System memory that programs can still allocate; None if unknown.
     """
     own, shared = _plausible(own, notes), _plausible(shared, notes)
     shared_counts = bool(gpu.integrated) and (shared.total or 0) > (own.total or 0)
@@ -144,7 +144,9 @@ def combine_pools(
     if shared_counts:
         shared_free = shared.free
         if shared_free is not None and available is not None and available < shared_free:
-            notes.append(f"only {amount(available)} of main memory is available, less than the GPU could use")
+            notes.append(
+                f"only {amount(available)} of system memory is available, less than the GPU could use"
+            )
             shared_free = available
         free = add(free, shared_free)
     return GpuMemory(
@@ -163,16 +165,16 @@ def combine_pools(
 
 
 def machine_memory() -> MachineMemory:
-    """Read the total and the available main memory."""
+    """Read the total and available system memory."""
     text = read_attribute("/proc/meminfo")[0]
     found = {name: int(value) << 10 for name, value in _MEMINFO.findall(text)}
     return MachineMemory(total=found.get("MemTotal"), available=found.get("MemAvailable"))
 
 
 def drives_display(gpu: Gpu) -> bool | None:
-    """Return whether a display is connected to the GPU; None = unknown.
+    """Return whether a display is connected to the GPU, or None if unknown.
 
-    Source: torvalds/linux:Documentation/ABI/testing/sysfs-class-drm, `status` of a connector
+    Source: torvalds/linux:Documentation/ABI/testing/sysfs-class-drm, connector `status`
     """
     folder = f"{_DEVICES}/{gpu.address}/drm"
     cards = [name for name in list_folder(folder) if re.fullmatch(r"card[0-9]+", name)]
@@ -235,13 +237,15 @@ def _of_gpu(gpu: Gpu, machine: MachineMemory) -> GpuMemory:
     if shared.total is not None and machine.total is not None and shared.total > machine.total:
         if gpu.integrated:
             sizes = amount(shared.total), amount(machine.total)
-            notes.append(f"the kernel lets the GPU use {sizes[0]}, but main memory is only {sizes[1]}")
+            notes.append(
+                f"the kernel lets the GPU use {sizes[0]}, but the machine has only {sizes[1]} of memory"
+            )
         shared = replace(shared, total=machine.total)
     return combine_pools(gpu, own, shared, source, notes, machine.available)
 
 
 def _read_pool(gpu: Gpu, name: str, notes: list[str]) -> Pool:
-    """Read a GPU's VRAM or GTT; an implausible figure counts as unknown and adds a note."""
+    """Read a GPU's VRAM or GTT figures; an implausible figure counts as unknown and adds a note."""
     folder = f"{_DEVICES}/{gpu.address}" if gpu.address else f"{_CARDS}/renderD{gpu.render_minor}/device"
     if not gpu.address and not gpu.render_minor:
         return Pool()
@@ -261,7 +265,7 @@ def _figure(text: str) -> int | None:
 
 
 def _with_hip(memory: GpuMemory, hip: HipFigure | None) -> GpuMemory:
-    """Add HIP's figure; the smaller of the two is what a program can allocate."""
+    """Add HIP's figure; a program can allocate the smaller of the two amounts."""
     if hip is None:
         return memory
     free, total, note = memory.free_bytes, memory.total_bytes, ""
@@ -270,14 +274,14 @@ def _with_hip(memory: GpuMemory, hip: HipFigure | None) -> GpuMemory:
         figures = f"{amount(hip.free_bytes)} free of {amount(hip.total_bytes)}"
         note, source = f"ignoring HIP's figures because they are inconsistent: {figures}", memory.source
     elif free is None:
-        note = "free memory is HIP's figure, which ignores the desktop and games"
+        note = "HIP reported the free memory; it ignores the desktop and games"
         free, total = hip.free_bytes, hip.total_bytes if total is None else total
     else:
         surplus = hip.free_bytes - free
         if surplus >= _ALIKE:
-            note = f"HIP reports {amount(surplus)} more free memory: it ignores the desktop and games"
+            note = f"HIP reports {amount(surplus)} more free memory because it ignores the desktop and games"
         elif surplus <= -_ALIKE:
-            note = f"HIP reports {amount(-surplus)} less free memory: its runtime reserves some"
+            note = f"HIP reports {amount(-surplus)} less free memory because its runtime reserves some"
         free = min(free, hip.free_bytes)
     notes = (*memory.notes, note) if note else memory.notes
     return replace(memory, hip=hip, free_bytes=free, total_bytes=total, source=source, notes=notes)

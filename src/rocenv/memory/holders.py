@@ -1,9 +1,9 @@
 """The processes that hold GPU memory on Linux.
 
 The kernel reports in `/proc/PID/fdinfo` what a process allocated through each open GPU device. KFD also lists
-compute memory per process. Both can include the same memory, so the larger figure is used.
+compute memory per process. Both can include the same memory, so rocenv uses the larger figure.
 
-Source: torvalds/linux:Documentation/gpu/drm-usage-stats.rst; before Linux 5.19
+Source: torvalds/linux:Documentation/gpu/drm-usage-stats.rst; for Linux before 5.19,
 drivers/gpu/drm/amd/amdgpu/amdgpu_fdinfo.c
 """
 
@@ -41,11 +41,11 @@ class Holder:
     """A process that holds GPU memory."""
 
     pid: int
-    name: str  # "" = unknown
+    name: str  # "" if unknown
     vram_bytes: int = 0
-    shared_bytes: int = 0  # in main memory
+    shared_bytes: int = 0  # in system memory
     command: tuple[str, ...] = ()  # can contain paths relative to `folder`
-    folder: str = ""  # the working directory; "" = unknown
+    folder: str = ""  # the working directory; "" if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Holders:
     """The processes that hold memory on each GPU, as far as this user can see them."""
 
     by_gpu: Mapping[int, tuple[Holder, ...]] = field(default_factory=dict)  # by GPU index
-    hidden: int | None = 0  # number of processes that this user is not allowed to inspect; None = unknown
+    hidden: int | None = 0  # number of processes that this user may not inspect; None if unknown
     notes: tuple[str, ...] = ()
 
 
@@ -62,7 +62,7 @@ class Client:
     """A GPU device that a process has open, and the memory allocated through it."""
 
     address: str  # the GPU's PCI address: "0000:03:00.0"
-    ident: str  # duplicates in other processes have the same one; "" = none
+    ident: str  # shared by duplicates in other processes; "" if none
     vram_bytes: int
     gtt_bytes: int
 
@@ -102,7 +102,7 @@ def process_ids() -> list[int]:
 
 
 def parse_fdinfo(text: str) -> Client | None:
-    """Parse an open device's fdinfo; None if the device is not a GPU."""
+    """Parse the fdinfo of an open device; return None if the device is not a GPU."""
     found = {name: (value, unit) for name, value, unit in _LINE.findall(text)}
     address = found.get("drm-pdev", found.get("pdev", ("", "")))[0].lower()
     if not re.fullmatch(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", address):
@@ -125,7 +125,7 @@ def _first_size(found: dict[str, tuple[str, str]], names: tuple[str, ...]) -> in
 
 
 def _read_fdinfo(pids: list[int], indices: Mapping[str, int]) -> tuple[_Held, int]:
-    """Sum up each process's open devices, and count the processes that this user cannot inspect."""
+    """Add up the memory of each process's open devices, and count processes that this user cannot inspect."""
     held: _Held = {}
     counted: set[tuple[str, str]] = set()
     hidden = 0
@@ -136,7 +136,7 @@ def _read_fdinfo(pids: list[int], indices: Mapping[str, int]) -> tuple[_Held, in
                 if client is None or client.address not in indices:
                     continue
                 key = (client.address, client.ident or path)
-                if key in counted:  # an inherited or passed descriptor: the same memory
+                if key in counted:  # the same memory, through an inherited or passed descriptor
                     continue
                 counted.add(key)
                 sizes = held.setdefault((indices[client.address], pid), [0, 0])
@@ -144,7 +144,7 @@ def _read_fdinfo(pids: list[int], indices: Mapping[str, int]) -> tuple[_Held, in
                 sizes[1] += client.gtt_bytes
         except PermissionError:
             hidden += not _is_kernel_thread_or_gone(pid)
-        except OSError:  # the process ended meanwhile
+        except OSError:  # the process has ended
             continue
     return held, hidden
 

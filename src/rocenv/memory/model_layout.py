@@ -20,7 +20,7 @@ _MAX_LAYERS = 512  # LLAMA_MAX_LAYERS
 _F32 = 4
 _MAX_WORD = 40
 _BLOCK = re.compile(r"(?:[a-z]{1,8}\.)?blk\.([0-9]{1,9})\.(.+)", re.DOTALL)
-# Token embeddings need little computation, so they stay in main memory.
+# Token embeddings need little computation, so they stay in system memory.
 _INPUT = ("token_embd.", "token_embd_norm.", "token_types.", "position_embd.", "per_layer_token_embd.")
 _OWN_KEYS = ("attn_k.", "attn_k_b.", "attn_kv_a_mqa.")
 _RECURRENT = ("ssm_", "time_mix_", "shortconv.")
@@ -32,8 +32,8 @@ class Layer:
 
     weights_bytes: int
     largest_bytes: int  # the largest tensor
-    kv_heads: int = 0  # 0 = no KV cache
-    state_bytes: int = 0  # per conversation, however long it is
+    kv_heads: int = 0  # 0 if it has no KV cache
+    state_bytes: int = 0  # per conversation, regardless of its length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class ModelLayout:
     """The sizes and dimensions of a model's parts; 0 if the model does not have the part."""
 
     layers: tuple[Layer, ...]
-    input_bytes: int  # stays in main memory
+    input_bytes: int  # stays in system memory
     output_bytes: int  # goes to the GPU as an additional layer
     output_matrix_bytes: int
     key_length: int
@@ -51,7 +51,7 @@ class ModelLayout:
     feed_forward: int
     vocabulary: int
     context: int  # the trained length
-    unknown: tuple[str, ...]  # reasons why no estimate is possible; () = it is possible
+    unknown: tuple[str, ...]  # reasons why an estimate is impossible; () if it is possible
     notes: tuple[str, ...]
 
     @property
@@ -72,7 +72,7 @@ def layout_of(model: Model) -> ModelLayout:
             (inputs if tensor.name.startswith(_INPUT) else outputs).append(tensor)
     table = next((tensor for tensor in inputs if tensor.name == "token_embd.weight"), None)
     matrix = next((tensor for tensor in outputs if tensor.name == "output.weight"), None)
-    # Without an output matrix, a model that generates text uses the input's.
+    # Without an output matrix, a model that generates text reuses the input matrix.
     is_tied = matrix is None and table is not None and _is_causal(model)
     copied = table.n_bytes if is_tied and table else 0
     heads, state = _kv_heads(model), _state_bytes(model)
@@ -129,14 +129,14 @@ def _numbers(model: Model, key: str) -> tuple[int, ...]:
 
 
 def _at_layer(values: tuple[int, ...], index: int) -> int:
-    """Return a layer's number, or the largest number for layers past the array's end."""
+    """Return a layer's number, or the largest number for layers past the end of the array."""
     if len(values) == 1:
         return values[0]
     return values[index] if index < len(values) else max(values, default=0)
 
 
 def _is_causal(model: Model) -> bool:
-    """Return whether a model generates text; other models have neither output nor cache."""
+    """Return whether a model generates text; other models have neither an output nor a cache."""
     return model.value("attention.causal") is not False
 
 
@@ -147,7 +147,7 @@ def _kv_heads(model: Model) -> tuple[int, ...]:
 
 
 def _key_and_value_length(model: Model) -> tuple[int, int]:
-    """Return the key and value length per head; 0 = unknown."""
+    """Return the key and value length per head, or 0 if unknown."""
     heads = max(_numbers(model, "attention.head_count"), default=0)
     usual = model.number("embedding_length") // heads if heads else 0
     key, value = (
@@ -200,13 +200,13 @@ def _unknown(model: Model, layers: tuple[Layer, ...], lengths: tuple[int, int]) 
 
 def _notes(model: Model) -> Iterator[str]:
     if window := model.number("attention.sliding_window"):
-        yield f"the cache is an upper bound: some layers attend to {window:,} tokens only (sliding window)"
+        yield f"the cache is an upper bound: some layers attend to only {window:,} tokens (sliding window)"
     if model.number("attention.kv_lora_rank"):
         yield "the cache is an upper bound: the model compresses keys and values (MLA)"
     if experts := _size(tensor for tensor in model.tensors if "_exps." in tensor.name):
         yield (
-            f"{amount(experts)} of the model are experts; `--n-cpu-moe N` keeps N layers' experts in"
-            " main memory, which is faster than keeping whole layers there"
+            f"{amount(experts)} of the model are experts; `--n-cpu-moe N` keeps the experts of N layers in"
+            " system memory, which is faster than keeping whole layers there"
         )
     is_recurrent = any(part in tensor.name for tensor in model.tensors for part in (".ssm_", ".time_mix_"))
     if is_recurrent and not _state_bytes(model):

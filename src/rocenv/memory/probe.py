@@ -36,15 +36,15 @@ TIMEOUT_S = 60.0  # per request: eviction on a full card can be slow
 UNIT_BYTES = MIB  # every amount is a multiple of this
 _MAX_HANGS = 2  # each hang takes a full timeout
 _MAX_PIECES = 2048
-_SEARCH_PARTS = 1024  # the search's resolution is this fraction of the bound
+_SEARCH_PARTS = 1024  # the search resolution is the bound divided by this
 _KEPT = 0.9  # the fraction of the largest block that must be available again, in pieces
 _MIN_RESERVE = 512 * MIB
 _RESERVE_SHARE = 0.05  # as a fraction of the GPU's memory
 _MIN_MACHINE_RESERVE = 2 * GIB
 _MACHINE_RESERVE_SHARE = 0.1
-# If free memory is unknown, Windows could evict other programs' memory to make room for the test.
+# If free memory is unknown, Windows could evict the memory of other programs to make room for the test.
 _UNKNOWN_SHARE = 0.8
-# The driver and HIP use this much on an otherwise idle card.
+# The driver and HIP use this much on an otherwise idle GPU.
 _IDLE_BYTES = 512 * MIB
 
 Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
@@ -54,7 +54,7 @@ Limit = int | float  # the user's limit: bytes, or a fraction of free memory
 
 
 def parse_limit(text: str) -> Limit:
-    """Parse `6GiB` or `80%`; raise ValueError if it is neither or too small."""
+    """Parse `6GiB` or `80%`; raise ValueError if the text is invalid or the amount is too small."""
     if found := re.fullmatch(r"\s*([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%\s*", text):
         share = float(found[1]) / 100
         if not 0 < share <= 1:
@@ -74,7 +74,7 @@ class Bound:
 
     size_bytes: int  # a multiple of UNIT_BYTES
     free_bytes: int  # an estimate if the free memory is unknown
-    is_limited: bool = False  # the user's limit applies
+    is_limited: bool = False  # whether the user's limit applies
     reasons: tuple[str, ...] = ()  # clauses
 
 
@@ -96,34 +96,34 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excess:
-    """The excessive request's result."""
+    """The result of the excessive request."""
 
     asked_bytes: int
     became: Literal["refused", "granted", "failed", "crashed", "timeout"]
     answer: str = ""
-    info: str = ""  # a bad hipMemGetInfo result afterwards; "" = none
+    info: str = ""  # an invalid hipMemGetInfo result after the request; "" if none
     trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """The test's result."""
+    """The result of the test."""
 
     env: str
     opened: Opened
     memory: GpuMemory
-    display: bool | None  # whether the GPU drives a display; None = unknown
+    display: bool | None  # whether the GPU drives a display; None if unknown
     bound: Bound
     resolution_bytes: int
     steps: tuple[Step, ...]
     largest_bytes: int
-    pieces: FillResult | None  # None = not tried
-    excess: Excess | None  # None = not tried
+    pieces: FillResult | None  # None if not tested
+    excess: Excess | None  # None if not tested
     elapsed_s: float
 
     @property
     def reached_bound(self) -> bool:
-        """Whether the largest block reached the bound: then a larger one might work."""
+        """Whether the largest block reached the bound, so that a larger one might work."""
         return self.largest_bytes == self.bound.size_bytes
 
     @property
@@ -156,12 +156,12 @@ def probe_memory(
         record: The env's record.
         matrix: The GPU data.
         limit: The user's limit.
-        announce: Called before the first large request, with the bound and the excessive request's size (0 =
-            none).
+        announce: Called before the first large request, with the bound and the size of the excessive request
+            (0 if none).
         timeout_s: Applies to each request.
 
     Raises:
-        NoGpu: The runtime finds no GPU.
+        NoGpu: The runtime does not find a GPU.
         WrongUsage: The limit is below the smallest amount to test.
         RocenvError: The runtime failed, or no memory is free.
     """
@@ -177,7 +177,7 @@ def probe_memory(
             raise _no_room(bound)
         excess_bytes = 0
         if limit is None:
-            # It is larger than all pools, so that Windows refuses it without evicting memory.
+            # Request more than all pools combined, so that Windows refuses without evicting memory.
             pools = max(memory.total_bytes or 0, total) + (memory.shared_total_bytes or machine.total or 0)
             excess_bytes = (pools + pools // 8) // UNIT_BYTES * UNIT_BYTES
         announce(opened, bound, excess_bytes)
@@ -203,7 +203,7 @@ def probe_memory(
     )
 
 
-# ---------------------------------------------------------------- how much the test may take
+# ---------------------------------------------------------------- the bound
 
 
 def bound_of(
@@ -215,15 +215,15 @@ def bound_of(
     limit: Limit | None,
     total: int,
 ) -> Bound:
-    """Compute how much GPU memory the test is allowed to allocate.
+    """Compute how much GPU memory the test may allocate.
 
     Args:
         memory: The GPU's memory, with HIP's figure.
-        machine: Main memory.
-        display: Whether the GPU drives a display; None = unknown.
+        machine: System memory.
+        display: Whether the GPU drives a display; None if unknown.
         windows: Whether Windows manages the memory.
-        limit: The user's limit; None = none.
-        total: HIP's figure for the total.
+        limit: The user's limit, if any.
+        total: The total memory according to HIP.
     """
     reasons: list[str] = []
     free = memory.free_bytes
@@ -236,13 +236,13 @@ def bound_of(
         reserve = max(_MIN_RESERVE, int((memory.total_bytes or total) * _RESERVE_SHARE))
         size -= reserve
         whom = "the programs that use it" if display is False else "a display"
-        reasons.append(f"{amount(reserve)} stays reserved for {whom}")
-    if _is_main_memory(memory) and machine.available is not None:
+        reasons.append(f"{amount(reserve)} is reserved for {whom}")
+    if _is_system_memory(memory) and machine.available is not None:
         reserve = max(_MIN_MACHINE_RESERVE, int((machine.total or 0) * _MACHINE_RESERVE_SHARE))
         size = min(size, machine.available - reserve)
         reasons.append(
-            f"the GPU shares main memory: {amount(machine.available)} is available, and"
-            f" {amount(reserve)} stays reserved for other programs"
+            f"the GPU uses system memory, of which {amount(machine.available)} is available and"
+            f" {amount(reserve)} is reserved for other programs"
         )
     allowed = size if limit is None else int(free * limit) if isinstance(limit, float) else limit
     if allowed < size:
@@ -255,8 +255,8 @@ def bound_of(
     )
 
 
-def _is_main_memory(memory: GpuMemory) -> bool:
-    """Return whether a GPU's memory is, or could be, main memory."""
+def _is_system_memory(memory: GpuMemory) -> bool:
+    """Return whether a GPU's memory is, or could be, system memory."""
     if memory.shared_counts:
         return True
     vram, shared = memory.vram_total_bytes, memory.shared_total_bytes
@@ -288,7 +288,7 @@ def _no_room(bound: Bound) -> RocenvError:
     if bound.is_limited:
         return WrongUsage(
             f"`--limit` allows less than {amount(UNIT_BYTES)}, the smallest amount that rocenv tests",
-            hints=("give an amount: `--limit 1GiB`",),
+            hints=("specify an amount, such as `--limit 1GiB`",),
         )
     why = "".join(f"; {reason}" for reason in bound.reasons)
     return RocenvError(
@@ -302,19 +302,19 @@ def _no_room(bound: Bound) -> RocenvError:
 
 
 def resolution_of(bound: int) -> int:
-    """Return the precision of `largest_working`: the largest amount by which its result can be too small."""
+    """Return the resolution of `largest_working`: its result can be too small by at most this much."""
     return max(UNIT_BYTES, bound // _SEARCH_PARTS // UNIT_BYTES * UNIT_BYTES)
 
 
 def largest_working(bound: int, works: Callable[[int], bool]) -> int:
-    """Find the largest amount up to `bound` that works, with the precision `resolution_of`; 0 if none does.
+    """Find the largest amount up to `bound` that works, to within `resolution_of(bound)`; 0 if none works.
 
-    It tries the bound first, because that usually works. If no amount down to the resolution works, it
-    searches smaller amounts with a finer resolution.
+    Try the bound first, because it usually works. If no amount down to the resolution works, search smaller
+    amounts with a finer resolution.
 
     Args:
         bound: A multiple of UNIT_BYTES.
-        works: Whether an amount works.
+        works: Tests an amount.
     """
     while bound >= UNIT_BYTES:
         resolution = resolution_of(bound)
@@ -331,7 +331,7 @@ def largest_working(bound: int, works: Callable[[int], bool]) -> int:
 
 
 class _Steps:
-    """The search's requests, in order."""
+    """The requests of the search, in order."""
 
     def __init__(self, session: HipSession) -> None:
         self._session = session
@@ -388,7 +388,7 @@ def _ask_for_excess(session: HipSession, size: int) -> Excess:
         info = f"hipMemGetInfo reports {amount(result.free_bytes)} free of {amount(result.total_bytes)}"
     small = result.small
     if small is not None and small.outcome != "had":
-        trouble = f"then even a small block failed: {small.detail or small.answer}"
+        trouble = f"even a small block failed: {small.detail or small.answer}"
     became: Literal["granted", "refused"] = "granted" if result.granted else "refused"
     return Excess(asked_bytes=size, became=became, answer=result.answer, info=info, trouble=trouble)
 

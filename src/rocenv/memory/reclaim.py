@@ -25,7 +25,7 @@ class Reclaimable:
     """A program that holds GPU memory and can release it on command."""
 
     row: Reclaim
-    port: int  # 0 = none
+    port: int  # 0 if none
     pids: tuple[int, ...]
     size_bytes: int  # held on all GPUs; the program might release less
 
@@ -42,10 +42,10 @@ class Reclaimable:
 def find_reclaimable(
     gpus: Iterable[GpuMemory], rows: Iterable[Reclaim], *, windows: bool
 ) -> tuple[Reclaimable, ...]:
-    """Find such programs among the processes that hold memory, the largest first.
+    """Find programs that can release memory among the processes that hold it, largest first.
 
     Args:
-        gpus: All GPUs' memory, with the processes that hold it.
+        gpus: The memory of all GPUs, with the processes that hold it.
         rows: The known programs.
         windows: Whether paths are Windows paths.
     """

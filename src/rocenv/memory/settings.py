@@ -1,4 +1,4 @@
-"""Select a program's memory settings for a GPU, avoiding combinations that conflict."""
+"""Select a program's memory settings for a GPU, avoiding conflicts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACES = ("argument", "setting", "variable", "note")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """The properties that settings depend on; None and "" = unknown."""
+    """The properties that settings depend on; None or "" if unknown."""
 
     platform: str
     total_bytes: int | None = None
@@ -45,16 +45,16 @@ class Advised:
 
     row: Setting
     state: State
-    condition: str = ""  # the `if` condition, when rocenv cannot evaluate it
+    condition: str = ""  # for `if`, the condition that rocenv cannot evaluate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """All of a program's settings that could suit a GPU."""
+    """All settings of a program that could suit a GPU."""
 
     settings: tuple[Advised, ...]
-    variables: Mapping[str, str]  # of the `taken` settings
-    arguments: tuple[str, ...]  # of the `taken` settings
+    variables: Mapping[str, str]  # from the `taken` settings
+    arguments: tuple[str, ...]  # from the `taken` settings
     conflicts: tuple[str, ...]  # messages about conflicts with the environment
     unset: tuple[str, ...]  # variables to unset
 
@@ -71,8 +71,8 @@ def advise(
     Args:
         program: The program's name in the rows.
         card: The GPU and its software.
-        rows: All programs' settings.
-        rules: The combinations that conflict.
+        rows: The settings of all programs.
+        rules: The conflicting combinations.
         environ: The environment that the program will start in.
     """
     own = [row for row in rows if row.program == program and card.platform in row.platforms]
@@ -115,7 +115,7 @@ def _place(each: Advised) -> tuple[bool, int, str, int, int, str]:
 
 
 def _open_condition(row: Setting, card: Card) -> str | None:
-    """Return the conditions that cannot be evaluated; "" if all are met, None if one is not."""
+    """Return the conditions that cannot be evaluated, "" if all are met, or None if one is not."""
     gib = card.gib
     conditions: list[tuple[bool | None, str]] = []
     if row.from_gib:
@@ -152,7 +152,7 @@ def _present(rule: NeverTogether, environ: Mapping[str, str]) -> tuple[set[str],
 
 
 def _collision(row: Setting, rules: Sequence[NeverTogether], environ: Mapping[str, str]) -> str:
-    """Return why a setting conflicts with the environment; "" = no conflict."""
+    """Explain why a setting conflicts with the environment; return "" if it does not."""
     for rule in rules:
         words, names = _present(rule, environ)
         together = words.union(rule.contained(row.value))

@@ -1,7 +1,7 @@
 """GPU memory budgets on Windows, and the processes that hold memory.
 
 The figures come from DXGI and from the counters that Task Manager shows; neither requires administrator
-rights. Under `ROCENV_SYSROOT` they are read from `windows/dxgi.json` and `windows/gpu_counters.json`.
+rights. With `ROCENV_SYSROOT`, they are read from `windows/dxgi.json` and `windows/gpu_counters.json`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 20
 _MAX_OUTPUT = 16 << 20
 _MAX_COMMAND = 4096  # characters
-_BYTE_ORDER_MARK = "\ufeff"  # PowerShell writes it at the start of files
-# Unlike counter names, these class names are not translated.
+_BYTE_ORDER_MARK = "\ufeff"  # PowerShell writes it at the beginning of files
+# Unlike counter names, these class names are not localized.
 _COUNTERS = """
 $ErrorActionPreference = 'SilentlyContinue'
 [Console]::OutputEncoding = [Text.UTF8Encoding]::new($false)
@@ -67,26 +67,28 @@ def windows_usage(host: Host, *, with_holders: bool) -> Usage:
     notes = []
     if any(each.budget_bytes is not None for each in gpus):
         notes.append(
-            "beyond the budget, Windows moves data to main memory instead of refusing allocations, which"
+            "beyond the budget, Windows moves data to system memory instead of refusing allocations, which"
             " slows programs down without an error"
         )
     hidden = 0 if counters["processes"] or not with_holders else None
     if hidden is None:
-        notes.append("Windows' counters list no GPU processes, so the programs that hold memory are unknown")
+        notes.append(
+            "the Windows counters do not list GPU processes, so it is unknown which programs hold memory"
+        )
     return Usage(gpus=tuple(gpus), hidden=hidden, notes=tuple(notes))
 
 
-# ---------------------------------------------------------------- asking Windows
+# ---------------------------------------------------------------- DXGI and counters
 
 
 def _read_adapters() -> list[_Row]:
     """List DXGI's adapters, with the keys that `dxgi_child` prints."""
-    return _rows(_parse(program_output("/windows/dxgi.json", _ask_dxgi)))
+    return _rows(_parse(program_output("/windows/dxgi.json", _query_dxgi)))
 
 
 def _read_counters() -> dict[str, list[_Row]]:
     """Read the counters for `adapters` and `processes`, and the process `names`."""
-    plain = _parse(program_output("/windows/gpu_counters.json", _ask_counters, _MAX_OUTPUT))
+    plain = _parse(program_output("/windows/gpu_counters.json", _query_counters, _MAX_OUTPUT))
     tables = plain if isinstance(plain, dict) else {}
     return {name: _rows(tables.get(name)) for name in ("adapters", "processes", "names")}
 
@@ -102,11 +104,11 @@ def _parse(text: str | None) -> Any:
         return None
 
 
-def _ask_dxgi() -> str | None:
+def _query_dxgi() -> str | None:
     return _output([sys.executable, *own_child("rocenv.memory.dxgi_child")])
 
 
-def _ask_counters() -> str | None:
+def _query_counters() -> str | None:
     # The full path prevents a `powershell.exe` in the current folder from running.
     folder = os.path.join(
         os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "WindowsPowerShell", "v1.0"
@@ -124,7 +126,7 @@ def _output(argv: list[str]) -> str | None:
 
 
 def _adapter_of(gpu: Gpu, adapters: list[_Row]) -> _Row:
-    """Find a GPU's adapter by PCI ID, or else by name; {} if there is none."""
+    """Find a GPU's adapter by PCI ID, or else by name; return {} if there is none."""
     for each in adapters:
         pci_id = f"{_number(each, 'vendor') or 0:04x}:{_number(each, 'device') or 0:04x}"
         if gpu.pci_id and gpu.pci_id == pci_id:
@@ -145,7 +147,7 @@ def _memory(gpu: Gpu, adapter: _Row, used: _Sizes, holders: tuple[Holder, ...]) 
     if budget is None:
         notes.append("DXGI does not report a memory budget for this GPU")
     if used[0] is None:
-        notes.append("Windows' counters do not report how much memory is in use")
+        notes.append("the Windows counters do not report how much memory is in use")
     source = "Windows (DXGI)" if budget is not None else "the display driver" if own else ""
     memory = combine_pools(gpu, Pool(own, used[0]), Pool(shared, used[1]), source, notes)
     allowed = None if budget is None or own_use is None else max(0, budget - own_use)
@@ -154,7 +156,7 @@ def _memory(gpu: Gpu, adapter: _Row, used: _Sizes, holders: tuple[Holder, ...]) 
 
 
 def _instances(rows: list[_Row]) -> Iterator[tuple[str, int, _Sizes]]:
-    """Yield for each counter the adapter, the process (0 = all), and the dedicated and shared bytes."""
+    """Yield each counter's adapter, process (0 for all), and dedicated and shared bytes."""
     for row in rows:
         if found := _INSTANCE.fullmatch(str(row.get("Name"))):
             sizes = _number(row, "DedicatedUsage"), _number(row, "SharedUsage")

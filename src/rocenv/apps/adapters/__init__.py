@@ -23,11 +23,11 @@ class Adapter(Protocol):
         Args:
             context: The launch.
             given: The user's arguments, and those that this version accepts.
-            devices: The GPUs that the program will use, as it lists them; () = it lists none.
+            devices: The GPUs that the program will use, as it lists them; () if it does not list any.
         """
 
 
-# The keys are the same as the profiles'.
+# The keys are those of the profiles.
 ADAPTERS: Mapping[str, Adapter] = {
     "blender": blender.tune,
     "llama.cpp": llama.tune_llama_cpp,

@@ -54,7 +54,7 @@ def tune(context: LaunchContext, given: Given, _devices: Sequence[Device]) -> Tu
     """Propose arguments for background renders, but not for the GUI."""
     if not given.has("-b"):
         return Tuning()
-    # Log levels have names since 5.0, which also added `--log-list-categories`; before, they were numbers.
+    # Log levels were numbers before 5.0, which gave them names and added `--log-list-categories`.
     named_levels = (_LOG_LEVEL,) if "--log-list-categories" in given.options else ()
     return Tuning(
         flags=(*_ALWAYS, *named_levels, _DEVICE),

@@ -36,7 +36,7 @@ _ALL_LAYERS = "999"  # more layers than any model has
 # Versions with `--fit` choose the number of layers themselves.
 _FIT = "--fit"
 _FIT_OFF = ("--fit off", "--fit disabled", "--fit false", "--fit 0")
-_FIT_MARGIN_MIB = 1024  # the free memory that they leave by default
+_FIT_MARGIN_MIB = 1024  # how much memory they leave free by default
 _RECOMPILE = "--recompile"
 _AROUND_BLAS = ("--tinyblas", _RECOMPILE)
 _HIPCC = ("hipcc", "$HIP_PATH/bin/hipcc", "/opt/rocm/bin/hipcc", "amdclang++", "clang++")
@@ -45,7 +45,7 @@ _HIPCC = ("hipcc", "$HIP_PATH/bin/hipcc", "/opt/rocm/bin/hipcc", "amdclang++", "
 _ARGUMENTS_FILE, _USERS, _INSIDE = ".args", "...", "/zip/"
 _ARGUMENTS_BYTES = 1 << 16
 _DIGITS = 12
-_MOST_CELLS = 1 << 24
+_MAX_CELLS = 1 << 24
 _NUMBER = re.compile(r"[0-9]{1,4}$")
 # The estimate's inputs, and the llama.cpp arguments that set them.
 _SIZES = {
@@ -62,9 +62,9 @@ class Packed:
     """What a llamafile contains."""
 
     path: Path | None = None  # the llamafile itself, if it contains a model
-    arguments: tuple[str, ...] = ()  # its own
-    is_replaced: bool = False  # the user's arguments replace its own
-    is_loaded: bool = True  # loads its own model by default
+    arguments: tuple[str, ...] = ()  # the llamafile's own arguments
+    is_replaced: bool = False  # the user's arguments replace them
+    is_loaded: bool = True  # it loads its own model by default
 
     def with_users(self, words: Sequence[str]) -> Packed:
         """The contents, adjusted for the user's arguments."""
@@ -98,7 +98,7 @@ def tune_llama_cpp(context: LaunchContext, given: Given, devices: Sequence[Devic
 
 
 def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Device]) -> Tuning:
-    """Propose the same for a llamafile, and arguments for GPUs without a working rocBLAS."""
+    """Propose the same for a llamafile, plus arguments for GPUs without a working rocBLAS."""
     file = program_file(program_words(context.start), context.start.environ.get("PATH", ""))
     packed = (packed_in(file) if file else Packed()).with_users(given.words)
     tuning, plan = _measure(context, given, devices, packed)
@@ -122,7 +122,7 @@ def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Devic
 
 
 def packed_in(program: Path) -> Packed:
-    """Read a llamafile's contents; empty if the file is not a zip archive."""
+    """Read a llamafile's contents; they are empty if the file is not a zip archive."""
     try:
         with zipfile.ZipFile(program) as archive:
             names = set(archive.namelist())
@@ -159,7 +159,7 @@ def _measure(
 
 
 def _model_path(given: Given, packed: Packed) -> Path | None:
-    """Return the model file; None if the command specifies no model, or one that the app downloads."""
+    """Return the model file, or None if the command does not specify one, or one that the app downloads."""
     for name in _MODEL:
         if value := given.value(name):
             return packed.path if value.startswith(_INSIDE) else Path(value)
@@ -177,7 +177,7 @@ def _tuned(tuning: Tuning, reasons: Mapping[Flag, str]) -> Tuning:
 
 
 def _fit_target(context: LaunchContext, plan: _Plan) -> dict[Flag, str]:
-    """Return the flag that sets the memory to leave free, and the reason for it; {} if it is unknown."""
+    """Return the flag that sets how much memory to leave free, and its reason; return {} if unknown."""
     hidden_mib = plan.room.hidden_mib
     if not plan.fits_itself or not plan.has_model or hidden_mib is None:
         return {}
@@ -187,7 +187,7 @@ def _fit_target(context: LaunchContext, plan: _Plan) -> dict[Flag, str]:
     return {Flag(words=words, spellings=("-fitt",), unless=_LAYERS): why}
 
 
-# ---------------------------------------------------------------- how much of a model fits
+# ---------------------------------------------------------------- memory estimate
 
 
 def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], model: Path | None) -> Room:
@@ -195,10 +195,10 @@ def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], mo
 
     Args:
         context: The launch.
-        given: The user's arguments; they determine the size.
-        devices: The GPUs as the program lists them; () = it lists none, so use the first GPU with the env's
+        given: The user's arguments, which determine the size.
+        devices: The GPUs as the program lists them; if it lists none, use the first GPU with the env's
             target.
-        model: The model's file; None = unknown.
+        model: The model's file; None if unknown.
     """
     from rocenv.memory.gpus import read_usage
 
@@ -224,7 +224,7 @@ def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], mo
 
 
 def _memory(device: Device, context: LaunchContext, memories: Sequence[GpuMemory]) -> GpuMemory | None:
-    """Find the memory usage for a GPU that a program lists; None if its entry is ambiguous."""
+    """Find the memory usage of a GPU that a program lists; return None if its entry is ambiguous."""
     environ, lock = context.start.environ, context.start.record.lock
     number = _NUMBER.search(device.name)
     index = int(number[0]) if number and not environ.get(BELOW_HIP) else -1
@@ -254,13 +254,13 @@ def _estimate(
 
 
 def _hidden_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
-    """The most memory on any one GPU that a program considers free although others use it."""
+    """The most memory on a single GPU that a program considers free although other programs use it."""
     more = [shown - here for here, shown in pairs if here is not None and shown is not None]
     return max(0, -(-max(more) // MIB)) if more else None
 
 
 def _sizes(given: Given) -> dict[str, Any] | str:
-    """Collect the sizes given by the user, or the defaults; return the invalid argument if there is one."""
+    """Collect the user's sizes, or else the defaults; return the invalid argument if there is one."""
     sizes: dict[str, Any] = {}
     for key, name in _SIZES.items():
         option = given.options.by_name.get(name)
@@ -273,9 +273,9 @@ def _sizes(given: Given) -> dict[str, Any] | str:
 
 
 def _size(key: str, value: str) -> str | int | None:
-    """Parse a size; 0 = the model's own, None = invalid."""
+    """Parse a size, where 0 stands for the model's own; return None if it is invalid."""
     if key in _NAMED_SIZES:
         return value.lower() if value.lower() in CACHE_TYPES else None
-    if not (value.isascii() and value.isdigit()) or len(value) > _DIGITS or int(value) >= _MOST_CELLS:
+    if not (value.isascii() and value.isdigit()) or len(value) > _DIGITS or int(value) >= _MAX_CELLS:
         return None
     return int(value)
