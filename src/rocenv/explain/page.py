@@ -41,6 +41,7 @@ class Line:
     label: str = ""
     rows: tuple[Known, ...] = ()  # the rows that support it, the most relevant first
     commands: tuple[str, ...] = ()  # that do what it says
+    platform: str = ""  # the only one that it applies to
 
     @property
     def basis(self) -> tuple[Basis, ...]:
