@@ -53,6 +53,10 @@ _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] =
     "ollama": ("Ollama on AMD GPUs", "", None),
 }
 _WSL_STEPS = (
+    Step(
+        command="rocenv create --torch",
+        gives='create an env for your GPU; if Windows does not report it, add `--target "RX 9070 XT"`',
+    ),
     Step(command="rocenv gpus", gives="list the GPUs and the display driver that Windows reports"),
     Step(command="rocenv doctor", gives="check this machine for missing requirements"),
     Step(command="wsl.exe --update", gives="update WSL; restart it with `wsl.exe --shutdown`"),
@@ -288,6 +292,10 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
     title, table, names = _SUBJECTS.get(name, known)
     builds = [row for row in matrix.app_build if row.app == name]
     builds.sort(key=lambda row: (bool(row.targets), row.platform))
+    answer = rows.lines("app_build", (row for row in builds if not row.targets))
+    if name == "wsl":
+        general = [row for row in facts if row.key in ("", "GPUs")]
+        answer, facts = rows.lines("fact", general), [row for row in facts if row not in general]
     newest: Sequence[Any] = select(matrix, Filters()).get(table, [])
     if name == "wsl":
         newest = sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0"))
@@ -297,7 +305,7 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
         thing=name,
         kind="topic",
         title=title,
-        answer=tuple(rows.lines("app_build", (row for row in builds if not row.targets))),
+        answer=tuple(answer),
         sections=sections(
             ("Builds with ROCm", rows.lines("app_build", (row for row in builds if row.targets))),
             (heading, [*rows.lines(table, newest), *releases]),
