@@ -424,6 +424,12 @@ def test_a_plan_on_wsl_warns_of_a_gpu_that_amd_does_not_list_for_it(tmp_path: Pa
     assert not any("for WSL" in note for note in plan(shipped(tmp_path, *wish))["notes"])
 
 
+def test_a_plan_for_an_app_with_a_vulkan_build_refers_to_it(tmp_path: Path) -> None:
+    wish = ("--app", "llama.cpp", "--target", "Steam Deck", "--json")
+    notes = plan(shipped(tmp_path, *wish))["notes"]
+    assert any("Vulkan build, which does not need ROCm: `rocenv explain llama.cpp`" in note for note in notes)
+
+
 # ---------------------------------------------------------------- the user's own rows
 
 

@@ -307,9 +307,9 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
         title=title,
         answer=tuple(answer),
         sections=sections(
-            ("Builds with ROCm", rows.lines("app_build", (row for row in builds if row.targets))),
             (heading, [*rows.lines(table, newest), *releases]),
             ("Good to know", rows.lines("fact", facts)),
+            ("Builds with ROCm", rows.lines("app_build", (row for row in builds if row.targets))),
         ),
         steps=_WSL_STEPS if name == "wsl" else _steps(app, builds) if app else (),
     )
