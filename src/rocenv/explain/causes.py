@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.template import fill, without_values
 from rocenv.data.remedies import unfilled
+from rocenv.data.rules import Advice
 from rocenv.explain.conditions import CONTINUES, Conditions
 from rocenv.explain.page import Explanation, Line, sections
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rocenv.core.language import Language
     from rocenv.data.known import Known
     from rocenv.data.rows import Matrix
-    from rocenv.data.rules import Advice, Remedy, Rule, Text
+    from rocenv.data.rules import Remedy, Rule, Text
 
 _HEADINGS: Mapping[str, tuple[str, str]] = {
     "cases": ("Special cases", "特殊情况"),
@@ -108,8 +109,11 @@ def _remedies(
             continue
         seen.add((beginning, commands))
         when = conditions(remedy.when)
+        found_by = (
+            _in(row.about or row.title, conditions.language) if rule and isinstance(row, Advice) else ""
+        )
         line = Line(
-            text=conditions.applied(when, text) if when else text,
+            text=conditions.applied(when or "", text, found_by),
             rows=(row,),
             commands=commands,
             platform=remedy.when.get("platform", ""),
@@ -121,7 +125,7 @@ def _remedies(
 def _in_reading_order(
     rule: Rule | None, advice: Iterable[Advice], conditions: Conditions
 ) -> list[tuple[Remedy, Known]]:
-    """Put what helps on any GPU and with any app first; a remedy that continues another stays behind it."""
+    """Put what always helps first; a remedy that continues another stays behind it."""
     remedies: list[tuple[Remedy, Known]] = [(each, rule) for each in rule.remedy] if rule else []
     remedies += [(each, row) for row in advice for each in row.remedy]
     last: list[tuple[Remedy, Known]] = []
@@ -129,7 +133,7 @@ def _in_reading_order(
     chosen = first
     for each in remedies:
         when = {name: wanted for name, wanted in each[0].when.items() if name != "platform"}
-        if conditions(when) or "app" in when:
+        if conditions(when) or (rule and each[1] is not rule):
             chosen = last
         elif not each[0].text.en.startswith(CONTINUES):
             chosen = first

@@ -27,6 +27,7 @@ _APPS = {
     "webui": "stable-diffusion-webui",
     "redshift": "Redshift",
     "octane": "Octane",
+    "julia": "Julia",
 }
 _DISTRIBUTIONS = {
     "debian": "Debian",
@@ -58,13 +59,17 @@ class Conditions:
                 found.append(filled(texts[name], {"value": value}, self.language) or "")
         return ("，" if self.language == "zh" else ", ").join(found)
 
-    def applied(self, when: str, text: str) -> str:
-        """Put a condition before a sentence."""
+    def applied(self, when: str, text: str, found_by: str = "") -> str:
+        """Put a condition, and the problem that a check finds, before a sentence."""
         if self.language == "zh":
-            return f"{when}：{text}"
+            start = f"{found_by}（{when}）" if found_by and when else found_by or when
+            return f"{start}：{text}" if start else text
+        start = f"{found_by} ({when})" if found_by and when else found_by or when
+        if not start:
+            return text
         if text.split(maxsplit=1)[0].rstrip(",") in CONTINUES:
             text = text[0].lower() + text[1:]
-        return f"{when[0].upper()}{when[1:]}: {text}"
+        return f"{start[0].upper()}{start[1:]}: {text}"
 
     def _value(self, name: str, wanted: str, text: Text | None) -> str | None:
         """Render the values that satisfy a condition; "" if all or most do, None if that is unclear."""
@@ -78,7 +83,7 @@ class Conditions:
         if wanted in ("*", "yes"):
             return "" if has_value else "yes"
         if wanted.startswith(OPERATORS):
-            shown = wanted if self.language == "zh" else range_in_words(wanted)
+            shown = wanted.replace(",", " 且 ") if self.language == "zh" else range_in_words(wanted)
             return shown if has_value else None
         known = self._known(name)
         met = [title for value, title in known.items() if compiled(wanted).fullmatch(value)]
@@ -86,7 +91,9 @@ class Conditions:
             return None
         if len(met) > len(known) // 2 and name != "platform":
             return ""
-        return " 或 ".join(met) if self.language == "zh" else either(met)
+        return (
+            either(met).replace(", ", "、").replace(" or ", " 或 ") if self.language == "zh" else either(met)
+        )
 
     def _known(self, name: str) -> dict[str, str]:
         """Map the values of a fact to their titles."""
