@@ -109,9 +109,8 @@ def _remedies(
             continue
         seen.add((beginning, commands))
         when = conditions(remedy.when)
-        found_by = (
-            _in(row.about or row.title, conditions.language) if rule and isinstance(row, Advice) else ""
-        )
+        problem = (row.about or row.title) if rule and isinstance(row, Advice) else None
+        found_by = "" if problem is None or _UNKNOWN.search(problem.en) else _in(problem, conditions.language)
         line = Line(
             text=conditions.applied(when or "", text, found_by),
             rows=(row,),
