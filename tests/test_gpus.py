@@ -85,6 +85,11 @@ def test_the_text_output_has_a_table_a_reason_and_the_variable_to_set(root: Root
     assert "HIP_VISIBLE_DEVICES=1" in done.stderr
 
 
+def test_a_variable_that_selects_gpus_is_shown(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "0")
+    assert "HIP_VISIBLE_DEVICES=0 is set and selects GPUs" in gpus(card_and_igpu(root)).stderr
+
+
 def test_the_text_output_has_hints_for_inaccessible_gpus(root: Root) -> None:
     card_and_igpu(root)
     (root.path / "dev/kfd").unlink()

@@ -26,7 +26,18 @@ FARTHEST = 60  # maximum of `within`, in lines
 OPERATORS = ("<", ">", "=", "!", "~")
 # Facts that rocenv provides; `env` only for an env's log.
 DERIVED = (
-    *("create", "native", "rocm_minor", "platform", "gfx", "gpu", "driver", "amdgpu", "kernel"),
+    *(
+        "create",
+        "native",
+        "rocm_minor",
+        "torch_index",
+        "platform",
+        "gfx",
+        "gpu",
+        "driver",
+        "amdgpu",
+        "kernel",
+    ),
     *("env", "another"),
 )
 _ONLY_SOMETIMES = "env"
