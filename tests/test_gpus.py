@@ -51,8 +51,8 @@ def test_wsl_reads_the_gpu_from_windows(root: Root) -> None:
     assert told["gpus"][0]["source"].startswith("Windows")
     assert told["driver"]["display"] == "32.0.31041.1004"
     text = gpus(root).stderr
-    assert "of WSL" in text
-    assert "display driver 32.0.31041.1004 (26.8.1) of Windows" in text
+    assert "WSL kernel" in text
+    assert "Windows display driver 32.0.31041.1004 (26.8.1)" in text
 
 
 def test_json_lists_gpus_and_the_selection(root: Root) -> None:

@@ -71,7 +71,7 @@ GROUPS = {
     },
     "Housekeeping": {
         "config": ("config.command", "Read and edit the settings."),
-        "gc": ("cache.gc", "Show and free what no env needs."),
+        "gc": ("cache.gc", "List and delete packages that no env needs."),
         "cache": ("cache.cache", "Show and free downloads and other cached files."),
     },
 }

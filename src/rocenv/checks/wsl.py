@@ -68,7 +68,7 @@ def wsl_gpu_unlisted(context: CheckContext) -> Observation | None:
 
 
 def wsl_without_runtime(context: CheckContext) -> Observation | None:
-    """This WSL has a GPU but no ROCm installation that can use it."""
+    """This WSL distribution has a GPU but no ROCm installation that can use it."""
     if not context.host.driver.wsl or context.env or _in_system() or any(map(_in_env, context.envs)):
         return None
     included = [row for row in context.matrix.wsl if row.library == "included"]

@@ -32,7 +32,9 @@ _HEADINGS: Mapping[str, tuple[str, str]] = {
     "links": ("Further reading", "延伸阅读"),
 }
 _UNKNOWN = re.compile(r"\{(?!gfx\})\w+\}")  # a placeholder without a phrase for an unknown value
-_CREATE = "rocenv create demo --torch"  # what `diagnose` suggests if a log does not show the GPU
+# What `diagnose` suggests if a log does not show the GPU.
+_CREATE = "rocenv create demo --torch"
+_CREATE_ZLUDA = "rocenv create demo --zluda"
 _CHINESE = "[\u3000-\u9fff\uff00-\uffef]"
 
 
@@ -98,7 +100,9 @@ def _remedies(
     seen = set()
     for remedy, row in _in_reading_order(rule, advice, conditions):
         text = _in(remedy.text, conditions.language)
-        names = {"env": "demo"} if row is not rule else {"env": "demo", "create": _CREATE}
+        names = {"env": "demo"}
+        if row is rule:
+            names["create"] = _CREATE_ZLUDA if rule.code.startswith("zluda-") else _CREATE
         templates = (fill(command, names) for command in remedy.commands)
         usable = (each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each)
         commands = tuple(without_values(each, str.upper) for each in usable)

@@ -118,7 +118,7 @@ def display_driver(matrix: Matrix) -> str:
 
 
 def parse_hip(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
-    """Parse the devices in `hipInfo`'s output, in the order of their numbers."""
+    """Parse the devices in `hipInfo`'s output, sorted by device number."""
     parts = _SEPARATOR.split(text)[1:]
     devices = sorted(zip(map(int, parts[::2]), parts[1::2], strict=True), key=lambda part: part[0])
     return tuple(_of_hip(dict(_FIELD.findall(part)), matrix) for _, part in devices)
