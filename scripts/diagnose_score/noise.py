@@ -1,7 +1,8 @@
 """Output of healthy programs, reproducible by seed.
 
-The lines are invented, but have the formats of real programs. They do not show failures, so any finding in
-them is wrong. Plain lines do not mention the machine, so they do not change any result. Telling lines mention
+The lines are invented, but have the formats of real programs. None of it shows a failure, so every finding
+in it is a false positive. Plain lines do not mention the machine, so they do not change any result. Telling
+lines mention
 the system and the programs with versions and paths, as in real logs. They never mention a GPU or a ROCm
 version, or that a GPU works, because such facts would contradict the log.
 """

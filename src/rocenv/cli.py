@@ -135,7 +135,7 @@ class Commands(click.Group):
                 formatter.write_dl([(name.ljust(width), text) for name, (_, text) in group.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, which click would wrap."""
+        """Write the examples as they are; click would wrap them."""
         formatter.write(f"\n{_EXAMPLES}")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -1,4 +1,4 @@
-"""Rows about failures: symptoms in logs, causes and remedies.
+"""Row classes for failures: symptoms in logs, causes and remedies.
 
 Regular expressions use Python's syntax and ignore case; literals must match exactly. Messages are in English
 and Chinese; `{gfx}` is replaced with a fact's value, `{gfx|your GPU}` with the fallback if the fact is

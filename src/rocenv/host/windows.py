@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 _GIB = 1 << 30
-# Windows reports such values for 4 GiB or more, because AdapterRAM has 32 bits.
+# Windows reports such values for 4 GiB or more, because AdapterRAM is a 32-bit value.
 _CLAMPED = range((4 << 30) - (1 << 20), 4 << 30)
 _MAX_BYTES = 1 << 50  # larger values cannot be GPU memory
 _SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)
