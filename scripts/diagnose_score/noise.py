@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_STRETCH = (20, 200)  # consecutive lines of one program
+_STRETCH = (20, 200)  # consecutive lines from one program
 BAR = "█" * 20
 _WORDS = (
     *("error_handling.py", "test_errors.json", "failed_runs.csv", "out_of_memory_guide.md", "crash.mp4"),

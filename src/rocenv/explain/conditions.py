@@ -1,6 +1,6 @@
 """Phrases for the conditions of remedies: `On Linux, for gfx1031 or gfx1032: ...`.
 
-The topic `conditions` of the table `messages` has a phrase for each fact that readers know without a log.
+The `conditions` topic in the `messages` table has a phrase for each fact that readers know without a log.
 """
 
 from __future__ import annotations
