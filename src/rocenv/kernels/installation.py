@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from rocenv.activate.loader import argv_in, find_program
+from rocenv.apps.query import printed_version
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.kernels import APP
 from rocenv.kernels.placed import all_placed
 from rocenv.prefix import Prefix, env_around
-from rocenv.system import process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from rocenv.data.apps import Launcher
     from rocenv.home import Home
 
 PROGRAMS = ("blender", "bin/blender", "blender.exe")
@@ -38,10 +39,8 @@ _FOLDERS = tuple(  # that contain these two folders
     for addons in ("addons_core", "addons")
 )
 _RESOURCES_UP = 3  # levels from there to the resource folder
-_VERSION = re.compile(r"^Blender ([0-9]+(?:\.[0-9]+)+)", re.MULTILINE)
 _FOLDER_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 _LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` belongs to the installation `usr`
-_VERSION_TIMEOUT_S = 30.0
 _CHUNK = 8  # bytes of text in one x86-64 instruction
 _CHUNKS_WITHIN = 96  # bytes of code within which all chunks of a string occur
 
@@ -197,33 +196,24 @@ def _program_in(root: Path) -> Path | None:
     return next((root / name for name in PROGRAMS if (root / name).is_file()), None)
 
 
-def version_of(installation: Installation) -> str:
+def version_of(installation: Installation, launchers: Iterable[Launcher]) -> str:
     """Get the version from the program, or else from its resource folder's name.
 
     Raises:
         RocenvError: Neither contains a version.
     """
-    answer = _ask_version(installation)
-    match = _VERSION.search(answer.text) if answer.ok else None
-    if match:
-        return match[1]
-    if installation.folder_version:
-        return installation.folder_version
-    last = f", last line: `{answer.lines[-1].strip()[:200]}`" if answer.lines else ""
-    why = "its output does not contain a version" if answer.ok else answer.end
-    raise RocenvError(
-        f"could not determine the version of `{installation.program or installation.root}`: {why}{last}",
-        hints=("specify it with `--app-version`",),
-        code="kernels-no-version",
-    )
-
-
-def _ask_version(installation: Installation) -> process.Completed:
+    launcher = next(each for each in launchers if each.key == APP)
     try:
-        argv = [*start_command(installation), "--version"]
+        return printed_version(start_command(installation), None, launcher)
     except RocenvError as error:
-        return process.Completed(problem=error.message)
-    return process.run(argv, stderr=process.MERGE, timeout_s=_VERSION_TIMEOUT_S, plain_scripts=True)
+        if installation.folder_version:
+            return installation.folder_version
+        what = installation.program or installation.root
+        raise RocenvError(
+            f"could not determine the version of `{what}`: {error.message}",
+            hints=("specify it with `--app-version`",),
+            code="kernels-no-version",
+        ) from error
 
 
 def start_command(installation: Installation) -> tuple[str, ...]:
