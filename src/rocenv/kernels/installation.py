@@ -1,7 +1,7 @@
 """Find Blender, the source of its kernels, and its version.
 
 Source: https://tracker.debian.org/pkg/blender (5.2.2 in sid loaded kernels from an overlay of its resources,
-and its help lists the variable; the first version with that variable is inferred)
+and its help lists the variable)
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 PROGRAMS = ("blender", "bin/blender", "blender.exe")
 RESOURCES = "BLENDER_SYSTEM_RESOURCES"  # selects a different resource folder
-RESOURCES_SINCE = "4.2"  # the first version of Blender that reads it
 _SOURCE, _PRECOMPILED = "source", "lib"
 _FOLDERS = tuple(  # that contain these two folders
     f"{place}/scripts/{addons}/cycles".removeprefix("./")
