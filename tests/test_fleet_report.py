@@ -282,6 +282,42 @@ def test_only_nodes_on_which_slurm_starts_steps_count_as_idle(
     assert [each.state for each in slurm_nodes().values()] == list(states.values())
 
 
+def test_results_are_kept_if_slurm_cannot_start_the_step_on_the_other_nodes(tmp_path: Path) -> None:
+    """No node is drained, although some did not respond and one reports a fault."""
+    broken = answer("n2", healthy=False, reason="rocenv:memory died")
+    for each in (answer("n1"), broken):
+        (tmp_path / f"{each['node']}.json").write_text(json.dumps(each))
+    programs = {
+        "sinfo": 'for n in 1 2 3 4 5 6; do echo "n$n|idle|gpu:4|none"; done',
+        "scontrol": f"touch '{tmp_path}/drained'",
+        "srun": f"""
+            echo >>'{tmp_path}/calls'
+            for word; do case $word in --output=*) out=${{word#--output=}} ;; esac; done
+            for n in 1 2; do cp "{tmp_path}/n$n.json" "${{out%\\%n.json}}$n.json"; done
+            node=n$(($(wc -l <'{tmp_path}/calls') + 2))
+            echo "srun: error: Task launch for StepId=7.0 failed on node $node: timeout" >&2
+            exit 1""",
+    }
+    (tmp_path / "bin").mkdir()
+    for name, text in programs.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    done = forked.run_text(
+        ["fleet", "verify", "demo", "--slurm", "all", "--drain", "--json"],
+        env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"},
+        cwd=tmp_path,
+        timeout_s=60,
+    )
+    found = json.loads(done.stdout)
+    assert (done.returncode, [each["node"] for each in found["nodes"]]) == (1, ["n1", "n2"])
+    assert [(each["node"], each["code"]) for each in found["findings"]] == [
+        ("n2", "unhealthy"),
+        *((node, "not-started") for node in ("n3", "n4", "n5", "n6")),
+    ]
+    assert not (tmp_path / "drained").exists()
+    assert "Slurm could not start a step" in done.stderr
+
+
 def test_no_nodes_are_drained_if_the_record_of_drained_nodes_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rocenv.context import Context
 from rocenv.core.errors import DataError, ResolutionImpossible
-from rocenv.core.lock import read_lock
+from rocenv.core.lock import lock_text, parse_lock, read_lock
 from rocenv.core.model import (
     Artifact,
     Component,
@@ -473,6 +473,14 @@ def test_a_lock_cannot_add_lines_to_the_plan(mini: Mini, field: str) -> None:
     lock.write_text(json.dumps(plain))
     with pytest.raises(DataError, match=r"\\n.*unprintable character"):
         read_lock(lock)
+
+
+def test_a_lock_with_any_remark_can_be_read_again() -> None:
+    text = "no\u00a0break,\u3000wide\nline\x1b[2J"
+    lock = lock_of("https://a.example/x", into="rocm")
+    lock = replace(lock, notes=(text,), warnings=(text,), components=(replace(lock.components[0], why=text),))
+    found = parse_lock(lock_text(lock).encode(), "lock")
+    assert {*found.notes, *found.warnings, found.components[0].why} == {"no break, wide line?[2J"}
 
 
 def test_a_folder_on_this_machine_is_shown() -> None:

@@ -62,7 +62,7 @@ def compiler_command(place: Path, output: Path) -> tuple[str, ...]:
     """Build the compiler command for the same kernel."""
     matrix, home = load(), Home(place)
     app = find(str(prefix_of(home, ENV).bin / APP), home)
-    version = version_of(app)
+    version = version_of(app, matrix.launcher)
     app = with_source_of(app, version)
     job = job_for(app, version, KIND, TARGET, None, matrix.kernel_recipe, to_be_loaded=False)
     own, newest = prefix_of(home, ENV), newest_for(TARGET, matrix)

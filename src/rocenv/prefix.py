@@ -413,16 +413,3 @@ def active_env(home: Home, environ: Mapping[str, str]) -> Prefix | None:
     """Find the active env: the complete one whose programs come first on `PATH`."""
     found = (Prefix(home.envs / name) for name in active_names(home, environ))
     return next((prefix for prefix in found if prefix.state == "complete"), None)
-
-
-def to_remove(home: Home, name: str) -> list[Prefix]:
-    """List an env's existing folders: its prefix and the leftovers from interrupted removals.
-
-    Raises:
-        PrefixError: Nothing exists, or the folder was not created by rocenv.
-    """
-    prefix = prefix_of(home, name)
-    found = [each for each in all_prefixes(home) if each.name == prefix.name]
-    if not found or prefix.state == "foreign":
-        prefix.require_complete()
-    return found

@@ -58,6 +58,7 @@ _FITTING: dict[str, Row] = {
     "zluda": {"version": "9.9"},
     "override": {"target": "gfx1030", "runs_as": "*"},
     "good_set": {"rocm": "==9.9.*"},
+    "kernel_recipe": {"versions": ">=9.9"},
     "rule": {
         "pattern": [{"text": ["some text"], "weight": 0.5}],
         "why": [{"text": {"en": "x", "zh": "x"}}],

@@ -72,6 +72,8 @@ SPECIFIERS = [
     ("good_set", "rocm"),
     ("good_set", "torch"),
     ("good_set", "zluda"),
+    ("kernel_recipe", "overlay"),
+    ("kernel_recipe", "versions"),
     ("override", "rocm"),
     ("rocm_wheels", "driver"),
     ("torch", "zluda"),

@@ -58,6 +58,14 @@ def test_a_second_run_adds_new_files_and_removes_none(mini: Mini) -> None:
     }
 
 
+def test_sets_that_upgrades_leave_are_not_mirrored(mini: Mini) -> None:
+    mini.create("lab")
+    update(mini)
+    for name in ("lab~new", "lab~old"):
+        mini.create(name, "--rocm", "6.4")
+    assert update(mini)["added"] == []
+
+
 def test_an_index_that_is_newer_than_an_env_is_reported(mini: Mini) -> None:
     """Clients would resolve packages that the mirror does not contain."""
     mini.create("lab")

@@ -14,6 +14,7 @@ import zstandard
 from msgspec.structs import replace
 
 from rocenv.core.errors import RocenvError
+from rocenv.data.load import load
 from rocenv.kernels.installation import Installation, version_of
 from rocenv.prefix import Prefix
 from tests.kernels.lab import BITCODE, PLAIN, UNCOMPRESSED, WITH_RT, Lab, make_app
@@ -255,7 +256,7 @@ def test_endless_or_failed_version_output_is_rejected(lab: Lab) -> None:
             prefix=None,
         )
         with pytest.raises(RocenvError, match=says):
-            version_of(found)
+            version_of(found, load().launcher)
 
 
 def test_version_is_read_from_the_resource_folder_if_the_program_is_missing(lab: Lab) -> None:

@@ -323,7 +323,7 @@ class TestVersion:
         ("more", "why"),
         [
             ('[ "$1" = --version ] && exit 3', "it ended with exit code 3"),
-            ('[ "$1" = --version ] && { echo Blender; exit 0; }', "it printed no version"),
+            ('[ "$1" = --version ] && { echo Blender; exit 0; }', "it did not print a version"),
             ('[ "$1" = --version ] && { echo Blender 5.2; while :; do echo endless endless; done; }', ""),
         ],
     )

@@ -17,7 +17,7 @@ from rocenv.core.errors import RocenvError
 from rocenv.system import process
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rocenv.apps.start import Start
     from rocenv.data.apps import Launcher
@@ -27,6 +27,7 @@ HELP_S = 60.0  # a program of several GB sometimes unpacks itself first
 DEVICES_S = 90.0  # waking a sleeping GPU can take a long time
 _VERSION_S = 60.0
 _MAX_LINE = 4000  # characters of a line
+_SHOWN = 200  # characters of a line in a message
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
@@ -66,12 +67,30 @@ def ask_version(start: Start) -> str:
         raise RocenvError("the program does not exist")
     if not program_words(start):
         raise RocenvError("rocenv does not run scripts to detect their version")
-    answer = ask(start, ("--version",), _VERSION_S)
-    pattern = re.compile(start.launcher.version)
-    for line in answer.lines:
+    argv = replace(start, words=program_words(start)).argv()
+    return printed_version(argv, start.environ, start.launcher)
+
+
+def printed_version(argv: Sequence[str], environ: Mapping[str, str] | None, launcher: Launcher) -> str:
+    """Run a program with `--version`, and find the version in its output.
+
+    Raises:
+        RocenvError: The program failed, or it did not print a version.
+    """
+    answer = process.run(
+        [*argv, "--version"],
+        environ=environ,
+        stderr=process.MERGE,
+        timeout_s=_VERSION_S,
+        plain_scripts=True,
+    )
+    pattern = re.compile(launcher.version)
+    for line in answer.lines if answer.ok else ():
         if found := pattern.search(line[:_MAX_LINE]):
             return found["version"]
-    raise RocenvError(f"with `--version`, {'it did not print a version' if answer.ok else answer.end}")
+    last = f"; last line: `{answer.lines[-1].strip()[:_SHOWN]}`" if answer.lines else ""
+    end = "it did not print a version" if answer.ok else answer.end
+    raise RocenvError(f"with `--version`, {end}{last}")
 
 
 def program_words(start: Start) -> tuple[str, ...]:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 _HEADER = ("RESULT", "NODES", "TARGET", "GPUS", "DRIVER", "GFLOP/S", "NAMES")
 _TIMEOUT_S = 300  # the first use of a GPU may require a long compilation
-_UNCHECKED = ("busy", "drained", "down", "powered-down", "unresponsive")  # states in Slurm
+_UNCHECKED = ("busy", "drained", "down", "powered-down", "unresponsive", "not-started")
+_BAD = ("down", "unresponsive", "not-started")
 _SHOWN = 20
 _COLUMN = 16
 
@@ -115,13 +116,18 @@ def verify(
         states = {}
     words = ("verify", name, "--node", "--json", "--level", level, "--timeout", str(timeout_s))
     with context.progress.wait(f"Checking {folded(asked)}"):
-        results = _results(asked, slurm if partition else None, words, timeout_s)
+        results, unstarted = _results(asked, slurm if partition else None, words, timeout_s)
+    if unstarted:
+        # Slurm ended these steps on all of their nodes, which can look like a fault of a node.
+        note("Slurm could not start a step, so no nodes are drained or resumed; repeat the command")
+        drain = False
     with run.keeping_record(context.home) if drain else nullcontext():
         # The check takes minutes, during which others may have drained or resumed nodes.
         record = run.read_record(context.home)
         if drain:
             slurm = run.partition_nodes(partition) if partition else _known_to_slurm(asked, needed=True)
-        found = findings(results, record.gpus, states | dict.fromkeys(asked, "silent"))
+        states |= dict.fromkeys(asked, "silent") | dict.fromkeys(unstarted, "not-started")
+        found = findings(results, record.gpus, states)
         bad = {each.node for each in found if each.reason}
         # A quick check may not repeat the check that failed, so it does not resume nodes.
         healthy = results.newest.keys() - bad if level == "full" else ()
@@ -151,18 +157,21 @@ def _known_to_slurm(nodes: Sequence[str], *, needed: bool) -> dict[str, SlurmNod
 
 def _results(
     asked: Sequence[str], slurm: Mapping[str, SlurmNode] | None, words: Sequence[str], timeout_s: int
-) -> Results:
-    """Run the check on nodes, with ClusterShell if `slurm` is None, and read the results."""
+) -> tuple[Results, list[str]]:
+    """Run the check on nodes, with ClusterShell if `slurm` is None.
+
+    Returns the results, and the nodes on which Slurm could not start the check.
+    """
     from rocenv.fleet import run
     from rocenv.fleet.results import read_results
 
     with tempfile.TemporaryDirectory(prefix="rocenv-fleet-") as name:
         folder = Path(name)
         if slurm is None:
-            said = run.check_with_clush(asked, words, folder, timeout_s)
+            said, unstarted = run.check_with_clush(asked, words, folder, timeout_s)
         else:
             gpus = {node: slurm[node].gpus for node in asked}
-            said = run.check_with_slurm(gpus, words, folder, timeout_s)
+            said, unstarted = run.check_with_slurm(gpus, words, folder, timeout_s)
         results = read_results(folder, named_by_file=slurm is None)
         # A wrong path or name, for example, is not a reason to drain the whole cluster.
         if asked and all(each.reason == f"{PREFIX}no env" for each in results.newest.values()):
@@ -176,7 +185,7 @@ def _results(
     for node in results.newest.keys() - set(asked):
         del results.newest[node]
         results.unreadable[node] = "a result from a node that was not checked"
-    return results
+    return results, unstarted
 
 
 def _remember(context: Context, results: Results) -> None:
@@ -197,11 +206,7 @@ def _remember(context: Context, results: Results) -> None:
 
 
 def _exit_code(results: Results, found: Sequence[Finding]) -> int:
-    return (
-        1
-        if results.unreadable or any(each.reason or each.code in ("down", "unresponsive") for each in found)
-        else 0
-    )
+    return 1 if results.unreadable or any(each.reason or each.code in _BAD for each in found) else 0
 
 
 # ---------------------------------------------------------------- output

@@ -66,6 +66,7 @@ class _Report:
             yield f"the model was trained for a context of {trained:,} tokens; beyond that, answers get worse"
         yield from (*self.model.notes, *self.estimate.layout.notes)
         if not self.unknown:
+            # Source: ggml-org/llama.cpp#15434 (flash attention); ggml-org/llama.cpp#16653 (`--fit`)
             yield (
                 "estimated without flash attention; since late 2025, llama.cpp uses it if possible, and"
                 " chooses layers and context itself (`--fit`) unless you do"

@@ -30,11 +30,11 @@ def command(folder: Path, as_json: bool) -> None:
     settings for the machines that use the mirror.
     """
     from rocenv.install.mirror import update_mirror
+    from rocenv.install.upgrade import NEWER, OLDER
 
     context = Context()
     envs = [each for each in all_prefixes(context.home) if each.state == "complete"]
-    # `upgrade` keeps replaced envs.
-    locks = {each.name: each.record().lock for each in envs if not each.name.endswith("~old")}
+    locks = {each.name: each.record().lock for each in envs if not each.name.endswith((NEWER, OLDER))}
     if not locks:
         raise PrefixError(
             "there are no envs to mirror",

@@ -191,8 +191,9 @@ def _text(name: str, changes: list[dict[str, str | None]], lock: Lock | None) ->
 def _about_added(name: str, added: list[str]) -> str:
     """Report which packages of the user the new set will not have, and how to list them."""
     from rocenv.core.versions import joined
+    from rocenv.install.upgrade import OLDER
 
-    old = shell_join(f"{name}~old")
+    old = shell_join(f"{name}{OLDER}")
     return (
         f"the new set omits {len(added)} packages that you installed in this env: {joined(added, _SHOWN)}; "
         f"after the upgrade, `rocenv run {old} -- python -m pip freeze` lists them"

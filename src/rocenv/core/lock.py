@@ -16,6 +16,7 @@ from rocenv.core.errors import DataError
 from rocenv.core.foreign import parse_json, read_file
 from rocenv.core.logins import shown
 from rocenv.core.model import VENV, Lock, venv_layout
+from rocenv.core.progress import sanitized
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -81,12 +82,26 @@ def parse_lock(content: bytes, where: str) -> Lock:
 
 
 def lock_text(lock: Lock) -> str:
-    """Serialize a lock for any machine, without passwords in URLs; equal locks produce identical text."""
-    plain = to_plain(replace(lock, local_notes=()))
+    """Serialize a lock for any machine, without passwords in URLs; equal locks produce identical text.
+
+    Its remarks may quote servers and the user's rows, but `parse_lock` accepts only printable characters.
+    """
+    cleaned = replace(
+        lock,
+        components=tuple(replace(part, why=_one_line(part.why)) for part in lock.components),
+        warnings=tuple(map(_one_line, lock.warnings)),
+        notes=tuple(map(_one_line, lock.notes)),
+        local_notes=(),
+    )
+    plain = to_plain(cleaned)
     for part in plain["components"]:
         for artifact in part.get("artifacts", ()):
             artifact["url"] = shown(artifact["url"])
     return json.dumps({"schema": LOCK_SCHEMA, **plain}, indent=1) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return sanitized(" ".join(text.split()))
 
 
 def from_schema_1(lock: Lock) -> Lock:

@@ -22,6 +22,7 @@ class KernelRecipe(Known, frozen=True, kw_only=True):
     """
 
     IDENTITY = ("kind", "versions")
+    RANGES = ("versions", "overlay")
 
     kind: Literal["hip", "hiprt"]
     title: str
@@ -35,6 +36,7 @@ class KernelRecipe(Known, frozen=True, kw_only=True):
     built_with: tuple[BuiltWith, ...] = ()
     headers: str = ""  # additional header below `{include}`
     headers_from: str = ""  # where to download it
+    overlay: str = ""  # versions that can load it from an overlay, PEP 440; "" for all of them
     kernels: int = 0  # number of kernels in the file; 0 if unknown
     seconds: int = 0  # approximate compile time
 

@@ -42,8 +42,9 @@ def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[s
     Args:
         results: The nodes' results.
         gpus_before: Node -> the most GPUs that it has had.
-        states: Node -> its state in Slurm if that is why it was not checked, or `silent` if it was checked
-            just now. Empty if the results were collected earlier.
+        states: Node -> its state in Slurm if that is why it was not checked, `not-started` if Slurm could
+            not start the step, or `silent` if it was checked just now. Empty if the results were
+            collected earlier.
     """
     answers = results.newest.values()
     found = [
@@ -71,6 +72,8 @@ def _silent(results: Results, states: Mapping[str, str]) -> Iterator[Finding]:
         state = states.get(node, "silent")
         if state == "silent":
             yield Finding(node, "no-answer", "no response", f"{PREFIX}no response")
+        elif state == "not-started":
+            yield Finding(node, state, "not checked, because Slurm could not start the step")
         else:
             yield Finding(node, state, f"not checked, because Slurm lists it as {state.replace('-', ' ')}")
 

@@ -128,7 +128,9 @@ def _own_command() -> list[str]:
     return [path] if os.path.basename(path) == "rocenv" else [sys.executable, "-m", "rocenv"]
 
 
-def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Path, timeout_s: int) -> str:
+def check_with_slurm(
+    nodes: Mapping[str, int], words: Sequence[str], folder: Path, timeout_s: int
+) -> tuple[str, list[str]]:
     """Run `rocenv WORDS` on nodes with srun, one step for all nodes with the same number of GPUs.
 
     If Slurm cannot start the step on one node, it ends it on all, so the others get another step.
@@ -140,7 +142,8 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
         timeout_s: The time limit of each check.
 
     Returns:
-        The last line of stderr from the first node that wrote any, or "".
+        The last line of stderr from the first node that wrote any, and the nodes that shared steps
+        which Slurm could not start in several attempts: without a result, their health is unknown.
 
     Raises:
         RocenvError: srun could not start a step, or the step was canceled; the nodes' health is unknown.
@@ -151,7 +154,9 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
     by_gpus: dict[int, list[str]] = defaultdict(list)
     for node, gpus in nodes.items():
         by_gpus[gpus].append(node)
-    for gpus, group in by_gpus.items():
+    unstarted: list[str] = []
+    for gpus, every in by_gpus.items():
+        group = every
         for attempt in range(_ATTEMPTS):
             step = [
                 *(srun, f"--nodelist={folded(group)}", f"--nodes={len(group)}", "--ntasks-per-node=1"),
@@ -174,8 +179,8 @@ def check_with_slurm(nodes: Mapping[str, int], words: Sequence[str], folder: Pat
                 _require_whole(done, bool(sizes), time.monotonic() - start < timeout_s)
                 break
         else:
-            raise RocenvError(f"Slurm cannot start a step on {folded(failed)}", code="no-scheduler")
-    return _first_error(folder)
+            unstarted += every
+    return _first_error(folder) or ("Slurm could not start the step" if unstarted else ""), unstarted
 
 
 def _require_whole(done: process.Completed, started: bool, in_time: bool) -> None:
@@ -198,7 +203,9 @@ def _first_error(folder: Path) -> str:
     return ""
 
 
-def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, timeout_s: int) -> str:
+def check_with_clush(
+    nodes: Sequence[str], words: Sequence[str], folder: Path, timeout_s: int
+) -> tuple[str, list[str]]:
     """Run `rocenv WORDS` on nodes with ClusterShell, which names the output files after the nodes.
 
     The arguments and the result are those of `check_with_slurm`.
@@ -220,7 +227,7 @@ def check_with_clush(nodes: Sequence[str], words: Sequence[str], folder: Path, t
         )
         errors.seek(0)
         lines = errors.read(_MAX_BYTES).decode("utf-8", "replace").splitlines()
-    return next((line for line in reversed(lines) if not line.startswith("clush:")), "")
+    return next((line for line in reversed(lines) if not line.startswith("clush:")), ""), []
 
 
 class FleetRecord(Value, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from rocenv.install.place import complete, place_files
 from rocenv.install.shims import apply_shims, base_files, undo_shims
 from rocenv.install.venv import install_venv
 from rocenv.integrity import differences
-from rocenv.prefix import prefix_of, to_remove
+from rocenv.prefix import all_prefixes, prefix_of
 from rocenv.preload import ORIGINALS, preload, shims_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import in_use, move_unused, remove_path, require_unused, set_aside
@@ -44,13 +44,26 @@ def remove(home: Home, name: str) -> None:
         PrefixError: The env does not exist, the folder was not created by rocenv, or one of its programs is
           running.
     """
-    to_remove(home, name)
+    _to_remove(home, name)
     with env_locked(home, name):
-        for prefix in to_remove(home, name):  # check again after waiting for the lock
+        for prefix in _to_remove(home, name):  # check again after waiting for the lock
             if not (set_aside(prefix.path.name) or prefix.is_link):
                 require_unused(prefix.path)
                 _remove_what_runs(prefix)
             prefix.wipe()
+
+
+def _to_remove(home: Home, name: str) -> list[Prefix]:
+    """List an env's existing folders: its prefix and the leftovers from interrupted removals.
+
+    Raises:
+        PrefixError: Nothing exists, or the folder was not created by rocenv.
+    """
+    prefix = prefix_of(home, name)
+    found = [each for each in all_prefixes(home) if each.name == prefix.name]
+    if not found or prefix.state == "foreign":
+        prefix.require_complete()
+    return found
 
 
 def _remove_what_runs(prefix: Prefix) -> None:

@@ -154,7 +154,8 @@ def _add_signed_indices(folder: Path, locks: Mapping[str, Lock], context: Contex
             indices = {each.release: each for each in signed_indices(lock, context, math.inf)}
         except FetchError as error:
             done.problems.append(
-                f"a package index is missing, so clients can only use locks: {error.message}"
+                f"a package index of env `{name}` is missing, so clients can create it only from its lock: "
+                f"{error.message}"
             )
             continue
         for release in indices.keys() - packages.keys():

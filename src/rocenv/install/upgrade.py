@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rocenv.home import Home
     from rocenv.prefix import Prefix
 
+# Suffixes of an env's name that mark the set to switch to, and the set to roll back to.
+NEWER, OLDER = "~new", "~old"
 # Subfolders of `cache` with files compiled for one set; the others contain downloads, which suit any set.
 _COMPILED = ("miopen", "torch/kernels", "torch_extensions", "inductor", "triton", "comgr", "numba")
 _CACHE = "cache"
@@ -32,12 +34,12 @@ _OF_VENV = frozenset({"pip", "setuptools", "wheel"})
 
 def newer(home: Home, name: str) -> Prefix:
     """Return the env that an upgrade builds."""
-    return prefix_of(home, f"{name}~new")
+    return prefix_of(home, f"{name}{NEWER}")
 
 
 def older(home: Home, name: str) -> Prefix:
     """Return the env that the last upgrade replaced."""
-    return prefix_of(home, f"{name}~old")
+    return prefix_of(home, f"{name}{OLDER}")
 
 
 def settle(home: Home, name: str) -> None:
@@ -110,7 +112,7 @@ def added_packages(prefix: Prefix, record: Record) -> list[str]:
 
 
 def _names(name: str) -> tuple[str, ...]:
-    return name, f"{name}~new", f"{name}~old"
+    return name, f"{name}{NEWER}", f"{name}{OLDER}"
 
 
 def _put_in(home: Home, new: Prefix, name: str) -> None:

@@ -85,7 +85,7 @@ def build(
     installation = find(request.path or _program_of(env), home)
     env = env or installation.prefix
     target = _target(request.target, tuple(filter(None, (env, installation.prefix))), matrix, report)
-    version = request.version or version_of(installation)
+    version = request.version or version_of(installation, matrix.launcher)
     installation = with_source_of(installation, version, detected=not request.version)
     job = job_for(
         installation,

@@ -1,7 +1,7 @@
 """Find Blender, the source of its kernels, and its version.
 
 Source: https://tracker.debian.org/pkg/blender (5.2.2 in sid loaded kernels from an overlay of its resources,
-and its help lists the variable; the first version with that variable is inferred)
+and its help lists the variable)
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from rocenv.activate.loader import argv_in, find_program
+from rocenv.apps.query import printed_version
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.kernels import APP
 from rocenv.kernels.placed import all_placed
 from rocenv.prefix import Prefix, env_around
-from rocenv.system import process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from rocenv.data.apps import Launcher
     from rocenv.home import Home
 
 PROGRAMS = ("blender", "bin/blender", "blender.exe")
 RESOURCES = "BLENDER_SYSTEM_RESOURCES"  # selects a different resource folder
-RESOURCES_SINCE = "4.2"  # the first version of Blender that reads it
 _SOURCE, _PRECOMPILED = "source", "lib"
 _FOLDERS = tuple(  # that contain these two folders
     f"{place}/scripts/{addons}/cycles".removeprefix("./")
@@ -38,10 +38,8 @@ _FOLDERS = tuple(  # that contain these two folders
     for addons in ("addons_core", "addons")
 )
 _RESOURCES_UP = 3  # levels from there to the resource folder
-_VERSION = re.compile(r"^Blender ([0-9]+(?:\.[0-9]+)+)", re.MULTILINE)
 _FOLDER_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 _LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` belongs to the installation `usr`
-_VERSION_TIMEOUT_S = 30.0
 _CHUNK = 8  # bytes of text in one x86-64 instruction
 _CHUNKS_WITHIN = 96  # bytes of code within which all chunks of a string occur
 
@@ -197,33 +195,24 @@ def _program_in(root: Path) -> Path | None:
     return next((root / name for name in PROGRAMS if (root / name).is_file()), None)
 
 
-def version_of(installation: Installation) -> str:
+def version_of(installation: Installation, launchers: Iterable[Launcher]) -> str:
     """Get the version from the program, or else from its resource folder's name.
 
     Raises:
         RocenvError: Neither contains a version.
     """
-    answer = _ask_version(installation)
-    match = _VERSION.search(answer.text) if answer.ok else None
-    if match:
-        return match[1]
-    if installation.folder_version:
-        return installation.folder_version
-    last = f", last line: `{answer.lines[-1].strip()[:200]}`" if answer.lines else ""
-    why = "its output does not contain a version" if answer.ok else answer.end
-    raise RocenvError(
-        f"could not determine the version of `{installation.program or installation.root}`: {why}{last}",
-        hints=("specify it with `--app-version`",),
-        code="kernels-no-version",
-    )
-
-
-def _ask_version(installation: Installation) -> process.Completed:
+    launcher = next(each for each in launchers if each.key == APP)
     try:
-        argv = [*start_command(installation), "--version"]
+        return printed_version(start_command(installation), None, launcher)
     except RocenvError as error:
-        return process.Completed(problem=error.message)
-    return process.run(argv, stderr=process.MERGE, timeout_s=_VERSION_TIMEOUT_S, plain_scripts=True)
+        if installation.folder_version:
+            return installation.folder_version
+        what = installation.program or installation.root
+        raise RocenvError(
+            f"could not determine the version of `{what}`: {error.message}",
+            hints=("specify it with `--app-version`",),
+            code="kernels-no-version",
+        ) from error
 
 
 def start_command(installation: Installation) -> tuple[str, ...]:

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from packaging.version import Version
 
 from rocenv.activate.loader import MARK
 from rocenv.activate.shells.posix import quote
 from rocenv.core.errors import PrefixError, RocenvError
+from rocenv.core.versions import allows
 from rocenv.kernels import APP
 from rocenv.kernels import placed as records
-from rocenv.kernels.installation import RESOURCES, RESOURCES_SINCE, absolute_path, start_command
+from rocenv.kernels.installation import RESOURCES, absolute_path, start_command
 from rocenv.kernels.placed import Placed, PlaceName, own_folder
 from rocenv.system.files import move, remove_tree, storage_errors, write_atomic
 from rocenv.system.locks import locked
@@ -57,10 +57,10 @@ def check_place(job: Job, place: PlaceName) -> None:
         folder = file.parent if file.parent.exists() else file.parent.parent
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             raise _not_writable(f"cannot write `{file}`")
-    elif Version(job.version) < Version(RESOURCES_SINCE):
+    elif not allows(job.recipe.overlay, job.version):
         raise RocenvError(
-            f"Blender before {RESOURCES_SINCE} finds its resources only next to its program, so {job.version}"
-            " cannot use an overlay",
+            f"Blender {job.version} finds its resources only next to its program, so it cannot use an"
+            f" overlay; `{job.recipe.overlay}` can",
             hints=("replace the file in the installation: `--place in-place`; `--undo` restores it",),
             code="kernels-no-overlay",
         )
