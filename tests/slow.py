@@ -1,8 +1,8 @@
 """Detection of slow tests: those that start programs, threads or servers, or try random cases.
 
-A handwritten list would soon be outdated. Instead, a test counts as slow if it mentions one of `STARTERS`, or
-if it uses a fixture, function or class in `tests` that does. Two marks override this: `slow` for tests that
-are slow for other reasons, and `quick` for tests that are worth the time.
+A hand-maintained list would soon go out of date. Instead, a test counts as slow if it mentions one of
+`STARTERS`, or if it uses a fixture, function or class in `tests` that does. Two marks override this: `slow`
+for tests that are slow for other reasons, and `quick` for tests that are worth the time.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ def test_wsl_reads_the_gpu_from_windows(root: Root) -> None:
     assert told["gpus"][0]["source"].startswith("Windows")
     assert told["driver"]["display"] == "32.0.31041.1004"
     text = gpus(root).stderr
-    assert "of WSL" in text
-    assert "display driver 32.0.31041.1004 (26.8.1) of Windows" in text
+    assert "WSL kernel" in text
+    assert "Windows display driver 32.0.31041.1004 (26.8.1)" in text
 
 
 def test_json_lists_gpus_and_the_selection(root: Root) -> None:
@@ -83,6 +83,11 @@ def test_the_text_output_has_a_table_a_reason_and_the_variable_to_set(root: Root
     assert "16.0 GiB" in card
     assert why == "used: GPU 1 (gfx1030) is preferred over GPU 0 (gfx1036), which is part of the CPU"
     assert "HIP_VISIBLE_DEVICES=1" in done.stderr
+
+
+def test_a_variable_that_selects_gpus_is_shown(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "0")
+    assert "HIP_VISIBLE_DEVICES=0 is set and selects GPUs" in gpus(card_and_igpu(root)).stderr
 
 
 def test_the_text_output_has_hints_for_inaccessible_gpus(root: Root) -> None:

@@ -83,6 +83,12 @@ class TestRows:
             r"\d+ more: `rocenv matrix --rocm '>=6\.1,<6\.3' --target gfx1031 --full`", lines[-1]
         )
 
+    def test_the_first_page_is_about_the_target(self, home: Path) -> None:
+        lines = run(home, "matrix", "gfx1031").stdout.splitlines()
+        assert any(line.startswith("  therock wheels 10.") for line in lines)
+        assert not any("gfx1100" in line for line in lines), "other targets of the same rows"
+        assert lines[-1].endswith("more: `rocenv matrix gfx1031 --full`")
+
     def test_a_product_name_can_replace_a_target(self, home: Path) -> None:
         assert tables(home, "--target", "RX 6750 XT") == tables(home, "--target", "gfx1031")
 

@@ -265,7 +265,7 @@ def test_commands_that_may_take_long_show_what_they_do(mini: Mini, tmp_path: Pat
     assert titles("repair", "demo") == ["Checking files"]
     (mini.prefix("demo") / "rocm" / LIBRARIES / "libamdhip64.so.5.7.1").unlink()
     assert titles("repair", "demo")[-2:] == ["Restoring files", "Checking files"]
-    assert titles("verify", "demo")[:2] == ["Checking files", "Running the rung `load`"]
+    assert titles("verify", "demo")[:2] == ["Checking files", "Running the `load` rung"]
     assert titles("remove", "-y", "demo") == ["Removing env `demo`"]
     assert titles("gc", "-y") == ["Looking for unused packages", "Removing unused packages"]
     assert titles("cache") == ["Adding up file sizes"]

@@ -412,12 +412,29 @@ def test_the_shipped_rows_cover_wsl(tmp_path: Path) -> None:
         found = plan(shipped(tmp_path, *wish, ROCENV_SYSROOT=str(machine)))
         assert (_SWITCH in found["environment"]) is switched
         assert any(note.startswith(f"on WSL, ROCm {rocm}") for note in found["notes"])
+        assert not any("does not list it" in note for note in found["notes"])
         native = plan(shipped(tmp_path, *wish))
         assert _SWITCH not in native["environment"]
         assert not any("WSL" in note for note in native["notes"])
 
 
-# ---------------------------------------------------------------- user rows
+def test_a_plan_on_wsl_warns_of_a_gpu_that_amd_does_not_list_for_it(tmp_path: Path) -> None:
+    machine = tmp_path / "machine"
+    machine.mkdir()
+    Root(machine).wsl()
+    wish = ("--torch", "--target", "RX 6800 XT", "--json")
+    notes = plan(shipped(tmp_path, *wish, ROCENV_SYSROOT=str(machine)))["notes"]
+    assert any("AMD does not list it for WSL" in note for note in notes)
+    assert not any("for WSL" in note for note in plan(shipped(tmp_path, *wish))["notes"])
+
+
+def test_a_plan_for_an_app_with_a_vulkan_build_refers_to_it(tmp_path: Path) -> None:
+    wish = ("--app", "llama.cpp", "--target", "Steam Deck", "--json")
+    notes = plan(shipped(tmp_path, *wish))["notes"]
+    assert any("Vulkan build, which does not need ROCm: `rocenv explain llama.cpp`" in note for note in notes)
+
+
+# ---------------------------------------------------------------- the user's own rows
 
 
 def test_user_rows_take_effect_immediately(mini: Mini) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Do not log requests to the output of the test."""
+        """Keep requests out of the test output."""
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def figures(bench: Bench, place: Path) -> list[Figure]:
             f"mem probe, maximum number of allocations in {CASES * len(CARDS):,} cases",
             most,
             "steps",
-            "log2 of the number of sizes that it distinguishes",
+            "log2 of the number of sizes that it can tell apart",
             least,
             1.25,
         ),

@@ -155,7 +155,7 @@ def function_figure(prefix: Path, here: Path) -> Figure:
 
 
 def by_turns(argvs: dict[str, tuple[str, ...]], folder: Path, rounds: int = ROUNDS) -> dict[str, float]:
-    """Run commands alternately, and return the median time of each, in milliseconds."""
+    """Run the commands in turn, and return the median time of each in milliseconds."""
     times: dict[str, list[float]] = {name: [] for name in argvs}
     programs = {name: shutil.which(argv[0]) or argv[0] for name, argv in argvs.items()}
     environ = {**ENVIRON, "HOME": str(folder)}

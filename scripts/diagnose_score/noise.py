@@ -1,7 +1,8 @@
 """Output of healthy programs, reproducible by seed.
 
-The lines are invented, but have the formats of real programs. They do not show failures, so any finding in
-them is wrong. Plain lines do not mention the machine, so they do not change any result. Telling lines mention
+The lines are invented, but have the formats of real programs. None of it shows a failure, so every finding
+in it is a false positive. Plain lines do not mention the machine, so they do not change any result. Telling
+lines mention
 the system and the programs with versions and paths, as in real logs. They never mention a GPU or a ROCm
 version, or that a GPU works, because such facts would contradict the log.
 """
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_STRETCH = (20, 200)  # consecutive lines of one program
+_STRETCH = (20, 200)  # consecutive lines from one program
 BAR = "█" * 20
 _WORDS = (
     *("error_handling.py", "test_errors.json", "failed_runs.csv", "out_of_memory_guide.md", "crash.mp4"),

@@ -16,7 +16,7 @@
 
 static HMODULE own_module;
 
-/* If a DLL has a load error, loading it fails with WinError 1114. */
+/* A DLL with a simulated load error fails to load, with WinError 1114. */
 #define ON_LOAD(library, group)                                                \
     BOOL WINAPI DllMain(HINSTANCE module, DWORD reason, LPVOID reserved) {     \
         (void)reserved;                                                        \

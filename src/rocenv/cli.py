@@ -71,7 +71,7 @@ GROUPS = {
     },
     "Housekeeping": {
         "config": ("config.command", "Read and edit the settings."),
-        "gc": ("cache.gc", "Show and free what no env needs."),
+        "gc": ("cache.gc", "List and delete packages that no env needs."),
         "cache": ("cache.cache", "Show and free downloads and other cached files."),
     },
 }
@@ -135,7 +135,7 @@ class Commands(click.Group):
                 formatter.write_dl([(name.ljust(width), text) for name, (_, text) in group.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, which click would wrap."""
+        """Write the examples as they are; click would wrap them."""
         formatter.write(f"\n{_EXAMPLES}")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -87,7 +87,7 @@ def ensure_available(row: Compiler, context: Context, report: Callable[[str], No
 
     Raises:
         PrefixError: An env of that name contains something else, or the disk is full.
-        FetchError: The compiler cannot be downloaded now.
+        FetchError: The compiler cannot be downloaded at the moment.
     """
     prefix = prefix_of(context.home, row.name)
     if prefix.state != "complete":

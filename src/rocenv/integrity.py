@@ -31,8 +31,8 @@ def differences(
 ) -> dict[str, str]:
     """Compare the files below `root` with a list: path -> `missing`, `changed` or `unreadable: ...`, sorted.
 
-    Unlisted files are ignored. A file behind a link counts as missing, even if the link's target contains it.
-    `progress` shows the progress of hashing.
+    Unlisted files are ignored. A file whose folder is now a link counts as missing, even if the target of
+    the link contains the file. `progress` shows the progress of hashing.
     """
     if progress is None:
         return _differences(root, files, lambda _size: None)

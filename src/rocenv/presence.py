@@ -38,7 +38,7 @@ def lost_files(prefix: Prefix, record: Record) -> dict[str, str]:
 
 
 def _main_parts(record: Record) -> Iterator[tuple[str, ...]]:
-    """Yield the folders and files that programs need first, with their possible locations."""
+    """Yield the folders and files without which no program starts, with their possible locations."""
     for part in record.lock.components:
         yield (part.into,)
         if part.layout is not None:

@@ -110,7 +110,7 @@ def verify(
             probe,
             wanted,
             files=lambda: _files_rung(prefix, record, progress, hashes=level != "quick"),
-            begin=lambda rung: progress.wait(f"Running the rung `{rung}`", closing=False),
+            begin=lambda rung: progress.wait(f"Running the `{rung}` rung", closing=False),
             judge=lambda result: _with_causes(_with_packages(result, prefix, probe), known, matrix),
             report=report,
         )

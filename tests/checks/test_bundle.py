@@ -418,7 +418,7 @@ class TestPrivacy:
         derandomize=True,
     )
     @given(who=secrets())
-    def test_no_secret_is_in_a_bundle(
+    def test_a_bundle_contains_no_secrets(
         self, of_nobody: str, collecting: Callable[[dict[str, str]], str], who: dict[str, str]
     ) -> None:
         text = collecting(who)

@@ -113,10 +113,10 @@ def test_rows_older_than_their_table_allows_are_listed(
         120,
     )
     text = run("--age").stdout
-    assert "3 rows to check again" in text
+    assert "3 outdated rows to check again" in text
     assert text.index("c_library") < text.index("fact"), "oldest first"
     assert run("--age", "--only", "debian").returncode == 2
     (folder / "rows.toml").write_text(
         "schema = 1\n" + C_LIBRARY + f'source = "x"\nchecked = "{date.today()}"\n'
     )
-    assert run("--age").stdout == "no row is too old\n"
+    assert run("--age").stdout == "no rows are outdated\n"

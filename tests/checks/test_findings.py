@@ -52,7 +52,7 @@ def test_both_languages_in_each_row_have_the_same_placeholders() -> None:
             assert re.search("[一-龥]", text.zh) or text.zh == text.en == "{instead}", row.name
 
 
-def test_a_long_line_is_truncated_at_a_word() -> None:
+def test_a_long_line_is_truncated_at_a_word_boundary() -> None:
     line = "`librocblas.so.0` is missing " * 20
     assert printable(line[:200]) == line[:200].strip()
     assert re.fullmatch(r"(`librocblas\.so\.0` is missing )+(`librocblas\.so\.0` )?(is )?…", printable(line))

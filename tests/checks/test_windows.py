@@ -325,7 +325,7 @@ def test_a_hidden_integrated_gpu_is_fine(machine: Machine) -> None:
     assert devices.igpu_first(machine.context()) is None
     machine.environ["HIP_VISIBLE_DEVICES"] = "0"
     context = machine.context()
-    text = rendered(devices.igpu_first(context), context, "igpu_first")
+    text = rendered(devices.igpu_first(context), context, "igpu_selected")
     assert "HIP_VISIBLE_DEVICES=0" in text
     machine.environ["HIP_VISIBLE_DEVICES"] = "GPU-1234567890abcdef"
     assert devices.igpu_first(machine.context()) is None, "the number is ambiguous"

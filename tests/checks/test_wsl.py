@@ -37,6 +37,15 @@ def test_wsl_without_a_gpu_or_a_runtime_is_reported(scenery: Scenery) -> None:
     assert finding is not None and finding.severity == "error" and "wsl.exe --update" in finding.commands
 
 
+def test_a_gpu_that_amd_does_not_list_for_wsl_is_reported(scenery: Scenery) -> None:
+    scenery.root.wsl(adapter("32.0.31041.3013"))
+    assert scenery.sees("wsl_gpu_unlisted") is None
+    rx_6800 = {"Name": "AMD Radeon RX 6800 XT", "PNPDeviceID": PNP.replace("744C", "73BF")}
+    scenery.root.wsl({**rx_6800, "DriverVersion": "32.0.31041.3013"})
+    finding = scenery.sees("wsl_gpu_unlisted")
+    assert finding is not None and "gfx1030" in finding.detail and "rocenv explain wsl" in finding.commands
+
+
 def test_a_windows_host_that_does_not_respond_is_reported(scenery: Scenery) -> None:
     scenery.root.wsl(answer="`powershell.exe` failed: it did not end within 20 s")
     finding = scenery.sees("wsl_windows_silent")
@@ -143,4 +152,4 @@ def test_machines_without_wsl_have_no_wsl_findings(scenery: Scenery) -> None:
     scenery.healthy().environ["HSA_ENABLE_DXG_DETECTION"] = "0"
     context = scenery.context()
     checks = [each for each in checks_for(context) if each.name.startswith("wsl_")]
-    assert len(checks) == 5 and run(context, checks, "en") == []
+    assert len(checks) == 6 and run(context, checks, "en") == []

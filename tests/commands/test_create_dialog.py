@@ -100,7 +100,7 @@ def with_apps(mini: Mini) -> Mini:
 
 
 class TestName:
-    def test_without_a_name_the_env_is_called_default(self, mini: Mini) -> None:
+    def test_the_env_is_called_default_if_no_name_is_given(self, mini: Mini) -> None:
         done = mini.run("create", "--rocm", "5.7", "--no-verify")
         assert done.returncode == 0, done.stderr
         assert (mini.prefix("default") / ".rocenv/record.json").exists()
@@ -204,7 +204,7 @@ class TestAnswers:
 
 
 class TestFallback:
-    def test_a_worse_set_is_refused_without_a_confirmation(self, far_64: Mini) -> None:
+    def test_a_worse_set_is_refused_unless_confirmed(self, far_64: Mini) -> None:
         for more in ((), ("-y",), ("--dry-run",)):
             done = far_64.run("create", "demo", "--no-verify", *more)
             assert done.returncode == 1
@@ -215,7 +215,7 @@ class TestFallback:
         assert answer["error"] == "fallback"
         assert not far_64.prefix("demo").exists()
 
-    def test_an_option_or_an_answer_accepts_a_worse_set(self, far_64: Mini) -> None:
+    def test_a_worse_set_can_be_accepted_by_an_option_or_at_the_prompt(self, far_64: Mini) -> None:
         code, shown = ask(far_64, "create", "demo", "--no-verify", answers="\n")
         assert (code, "Install this set instead? [y/N]: " in shown) == (1, True)
         code, shown = ask(far_64, "create", "demo", "--no-verify", answers="y\n")

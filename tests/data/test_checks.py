@@ -40,6 +40,7 @@ TARGET_FIELDS = [
     ("torch", "compiled"),
     ("torch", "targets"),
     ("verdict", "targets"),
+    ("wsl", "targets"),
 ]
 VERSIONS = [
     ("compiler", "version"),

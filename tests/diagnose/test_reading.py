@@ -125,7 +125,7 @@ def test_an_unreadable_log_is_an_error_with_a_hint(tmp_path: Path) -> None:
 
 
 class Endless(io.RawIOBase):
-    """An endless gzip file with many members."""
+    """A gzip file with an endless series of members."""
 
     def __init__(self, first: bytes, again: bytes) -> None:
         self.first, self.again = gzip.compress(first), gzip.compress(again)

@@ -72,6 +72,23 @@ def test_commands_contain_the_gpu_from_the_log() -> None:
             assert not known or all("--target" in each for each in creating), path
 
 
+def test_torch_is_replaced_only_from_an_index_with_kernels_for_the_gpu() -> None:
+    for name, index in (("RX 7900 XTX", "whl/rocm"), ("RX 6750 XT", ""), ("Radeon VII", "whl/rocm6.3")):
+        log = f"GPU: AMD Radeon {name}\nLinux\nTorch not compiled with CUDA enabled\n".encode()
+        (finding,) = diagnose_bytes(log, MATRIX).findings
+        told = report(finding, MATRIX, "en", {"platform": ("linux",)})
+        installs = [each for each in told.commands if each.startswith("pip install")]
+        assert [index in each for each in installs] == ([True] if index else []), name
+        assert index or "rocenv resolve --torch --target gfx1031" in told.commands
+
+
+def test_a_log_of_amdgpu_jl_says_where_to_get_the_hip_sdk() -> None:
+    log = b'julia> AMDGPU.hipRuntimeGetVersion\nERROR: could not load library ""\n @ AMDGPU.HIP libhip.jl:6\n'
+    (finding,) = diagnose_bytes(log, MATRIX).findings
+    first, second, *_ = report(finding, MATRIX, "en", {"platform": ("windows",)}).steps
+    assert "install-on-windows" in first.text and 'Pkg.update("AMDGPU")' in second.text
+
+
 def test_amds_pytorch_for_windows_comes_before_zluda() -> None:
     """Only for GPUs that AMD's PyTorch supports; the HIP SDKs for each ZLUDA archive come next."""
     wheels = [row for row in MATRIX.rocm_wheels if row.platform == "windows" and not row.floating]

@@ -205,7 +205,10 @@ class TestParts:
         assert "PyTorch work on Linux" in text
         assert "26.10.41.05 or newer" in text
         assert "`librocdxg`" in text
-        assert "rocenv gpus" in text
+        assert "rocenv create --torch" in text
+        assert text.index("AMD lists RX 7800 XT") < text.index("ROCm before 7.1"), (
+            "what is current comes first"
+        )
         assert "Sources" in text
 
     def test_an_incident_page_says_what_rocenv_avoids(self, read: Read) -> None:
@@ -251,6 +254,26 @@ class TestParts:
             background = "" if code not in rules else getattr(rules[code].more, language, "")
             quoted = " ".join(background.split())
             assert [text for text in texts if gap.search(text) and text not in quoted] == [], code
+
+    def test_a_remedy_shows_its_conditions(self, matrix: Matrix) -> None:
+        def remedies(code: str, language: Language) -> list[str]:
+            page = explain(code, matrix, language)
+            return [line.text for line in page.sections[0].lines]
+
+        lines = remedies("hip-no-binary-for-gpu", "en")
+        assert lines[0].startswith("Create an env")
+        assert any(line.startswith("If the card is from NVIDIA: Install the CUDA") for line in lines)
+        gpus = "gfx1031, gfx1032, gfx1034 or gfx1035"
+        assert any(
+            line.startswith(f"On Linux, if the GPU is {gpus}: or run the GPU as gfx1030") for line in lines
+        )
+        assert not any(":xnack" in line for line in lines), "only a log shows whether it applies"
+        zh = remedies("hip-no-binary-for-gpu", "zh")
+        assert any(line.startswith("如果显卡是 NVIDIA 的：") for line in zh)
+        texts = remedies("igpu-selected-instead-of-dgpu", "en")
+        about_bios = [text for text in texts if text.endswith("in the BIOS (integrated graphics: disabled).")]
+        assert about_bios == [text for text in about_bios if text.startswith("On Linux: or disable")]
+        assert len(about_bios) == 1, "the check's remedy repeats the rule's"
 
     def test_the_override_variable_page_lists_known_failures(self, read: Read) -> None:
         text = read("hsa_override_gfx_version")

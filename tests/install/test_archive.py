@@ -358,7 +358,7 @@ class TestOtherFiles:
             (b"\xde\xad\xbe\xef", "bytes de ad be ef"),
         ],
     )
-    def test_the_error_says_which_kind_of_file_it_is(self, place: Place, data: bytes, why: str) -> None:
+    def test_the_error_says_what_kind_of_file_it_is(self, place: Place, data: bytes, why: str) -> None:
         place.refused(data, why)
 
     @pytest.mark.parametrize("head", [b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c"])

@@ -167,7 +167,7 @@ def test_names_that_windows_treats_as_equal_are_an_error(cached_home: CachedHome
         folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
 
 
-def test_at_most_the_declared_size_of_a_growing_file_is_copied(cached_home: CachedHome, sdk: Path) -> None:
+def test_a_growing_file_is_copied_only_up_to_its_declared_size(cached_home: CachedHome, sdk: Path) -> None:
     (sdk / "bin" / "more.dll").write_bytes(b"x" * 100_000)
     described = folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
     artifact = replace(described, size_bytes=50_000, sha256="0" * 64)

@@ -176,7 +176,7 @@ class TestRequestedByTheUser:
         done = two.launch("./llama-server", "-m", str(model), "--device", name)
         assert arguments(done).endswith(f"--device {name} --fit-target {margin}")
 
-    def test_device_numbers_follow_the_visible_gpus(self, two: Bench) -> None:
+    def test_device_numbers_count_only_the_visible_gpus(self, two: Bench) -> None:
         two.program("llama-server", "llama.cpp-new", listed=LISTED)
         done = two.launch("./llama-server", "-m", "x", HIP_VISIBLE_DEVICES="1")
         assert arguments(done) == "-m x --device ROCm0 --fit-target 22464"

@@ -97,6 +97,12 @@ class TestReport:
             in run(environ).stdout
         )
 
+    def test_an_apu_with_much_reserved_memory_shows_the_sum_of_gpus(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
+        apu(machine, vram=96 * GIB, gtt=16 * GIB, ram=32 * GIB)
+        assert "can also use 16.0 GiB of system memory (112.0 GiB in all)" in run(environ).stdout
+
     def test_a_machine_without_a_gpu_is_reported(self, environ: dict[str, str]) -> None:
         done = run(environ)
         assert (done.returncode, done.stdout) == (

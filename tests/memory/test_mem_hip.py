@@ -90,7 +90,7 @@ def test_settings_for_an_env_mention_the_env(mini: Mini, machine: Machine) -> No
     done = mini.run("mem", "settings", "some", "demo", ROCENV_SYSROOT=str(machine.path))
     assert done.returncode == 0, done.stderr
     assert "GPU 0, " in done.stdout
-    assert "Variables, for `rocenv launch demo` or `rocenv run demo`:\n  export A='1'\n" in done.stdout
+    assert "Variables for `rocenv launch demo` or `rocenv run demo`:\n  export A='1'\n" in done.stdout
 
 
 def test_settings_for_an_env_match_the_envs_gpu(mini: Mini, machine: Machine) -> None:

@@ -312,7 +312,7 @@ class TestTooMuch:
     ) -> None:
         done = bench.run("probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL=fail)
         assert done.returncode == 1
-        assert "16.0 GiB, the test's maximum" in done.stdout
+        assert "in one block      16.0 GiB, the test's limit" in done.stdout
         assert words in done.stdout
         if "SIG" in words:
             assert "without an error message" in done.stdout

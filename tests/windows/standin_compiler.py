@@ -1,4 +1,4 @@
-"""Builds of DLLs and programs for Windows from `shims/fakes/`, each only once and two at a time."""
+"""Build DLLs and programs for Windows from `shims/fakes/`: each only once, two at a time."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ class TestFailures:
         assert "setx ROCENV_HOME" in done.err
 
     def test_an_env_in_use_is_not_removed(self, sd: Lane) -> None:
-        """`remove` refuses an env in use and leaves it intact."""
+        """`remove` refuses to remove an env that is in use, and leaves it intact."""
         script = sd.lab.wine / "drive_c" / "busy.py"
         script.write_text(BUSY.format(python=sd.python("sd"), rocenv=sd.lab.rocenv), encoding="utf-8")
         busy, proved = sd.run(

@@ -44,7 +44,7 @@ class Env:
 
     @property
     def ident(self) -> str:
-        """An identifier of letters and digits that is unique among the envs in a shell."""
+        """An alphanumeric identifier that is unique among the envs in a shell."""
         return ident(self.prefix)
 
     def cached(self, change: EnvChange) -> str | None:

@@ -268,7 +268,7 @@ def _is_damaged(path: Path) -> bool:
         if head != _HEADER:
             return path.suffix == ".ukdb"  # files with the other extensions may be text
         before = path.stat()
-        # Do not lock the file, because programs would have to wait. `immutable` ignores the journals.
+        # Do not lock the file: programs that use it would have to wait. `immutable` ignores the journals.
         how = "mode=ro" if any(os.path.exists(f"{path}{ending}") for ending in _BESIDE) else "immutable=1"
         database = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=1)
         try:
@@ -296,7 +296,7 @@ def _in_use() -> frozenset[str]:
 
 
 def _is_unchanged(path: Path, before: os.stat_result) -> bool:
-    """Whether the database did not change while it was read."""
+    """Whether the database stayed the same while it was read."""
     try:
         now = path.stat()
     except OSError:

@@ -183,20 +183,38 @@ def gpu_not_set_up(context: CheckContext) -> Observation | None:
 
 
 def igpu_first(context: CheckContext) -> Observation | None:
-    """The first GPU, which most programs use, is integrated, although the machine also has a discrete GPU."""
+    """The first GPU that programs see, which most of them use, is integrated although there is a card."""
     stages = _stages(context)
     if not stages or not stages[-1].visible:
         return None
-    # HIP's variable numbers the GPUs that remain after ROCr's.
-    listed, first = stages[0].visible, stages[-1].visible[0]
-    cards = [gpu for gpu in listed if gpu.integrated is False and gpu.usable]
+    first = stages[-1].visible[0]
+    chosen = next((stage for stage in stages if _selects_igpu(stage)), None)
+    # HIP's variable indexes the GPUs that ROCr's leaves visible.
+    listed = (chosen or stages[-1]).among
+    cards = _cards(listed)
     if not cards or not first.integrated:
         return None
     wanted = ",".join(str(number) for number, gpu in enumerate(listed) if gpu in cards)
     values = {"igpu": short_name(first), "card": short_name(cards[0]), "wanted": wanted}
     evidence = [f"{stage.name}={stage.value}" for stage in stages if stage.value]
     evidence += [f"{number}: {called(gpu)}" for number, gpu in enumerate(listed)]
-    return Observation("igpu_first", values, tuple(evidence))
+    if chosen is None:
+        return Observation("igpu_first", values, tuple(evidence))
+    values |= {"variable": chosen.name, "value": chosen.value or ""}
+    return Observation("igpu_selected", values, tuple(evidence))
+
+
+def _selects_igpu(stage: _Stage) -> bool:
+    """Whether it is the variable that keeps programs from using a card first."""
+    if not stage.value or not stage.visible or not _cards(stage.among):
+        return False
+    return stage.visible[0].integrated is True and (
+        not stage.among[0].integrated or not _cards(stage.visible)
+    )
+
+
+def _cards(gpus: tuple[Gpu, ...]) -> list[Gpu]:
+    return [gpu for gpu in gpus if gpu.integrated is False and gpu.usable]
 
 
 def gpus_hidden(context: CheckContext) -> Observation | None:
@@ -218,6 +236,7 @@ class _Stage:
 
     name: str
     value: str | None  # None if not set
+    among: tuple[Gpu, ...]  # the GPUs that it selects from
     visible: tuple[Gpu, ...]
 
 
@@ -236,7 +255,7 @@ def _stages(context: CheckContext) -> tuple[_Stage, ...] | None:
     after_hip = after_rocr if not hip or not after_rocr else _selected(hip, after_rocr)
     if not gpus or after_rocr is None or after_hip is None:
         return None
-    return _Stage(_ROCR_VARIABLE, rocr, after_rocr), _Stage(name, hip or None, after_hip)
+    return _Stage(_ROCR_VARIABLE, rocr, gpus, after_rocr), _Stage(name, hip or None, after_rocr, after_hip)
 
 
 def hip_selection(context: CheckContext) -> tuple[str, str]:

@@ -99,7 +99,7 @@ def driver_apart(context: CheckContext) -> CheckResult:
 
 
 def kernel_too_old_for_env(context: CheckContext) -> CheckResult:
-    """The kernel uses its own driver and is older than every kernel on which AMD tested the env's ROCm."""
+    """The kernel uses its in-tree driver and is older than all kernels on which AMD tested the env's ROCm."""
     driver = context.host.driver
     if driver.amdgpu or driver.wsl or not driver.kernel:
         return None

@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     Check("wsl_without_gpu", wsl.wsl_without_gpu, "linux"),
     Check("wsl_windows_silent", wsl.wsl_windows_silent, "linux"),
     Check("wsl_driver_old", wsl.wsl_driver_old, "linux"),
+    Check("wsl_gpu_unlisted", wsl.wsl_gpu_unlisted, "linux"),
     Check("wsl_without_runtime", wsl.wsl_without_runtime, "linux"),
     Check("wsl_env_without_library", wsl.wsl_env_without_library, "linux", needs_env=True),
     Check("wsl_detection_off", wsl.wsl_detection_off, "linux"),

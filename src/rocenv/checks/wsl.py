@@ -6,9 +6,11 @@ import errno
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.checks.context import short_name
 from rocenv.checks.env import files_of
-from rocenv.core.versions import lowest
+from rocenv.core.versions import lowest, version_of
 from rocenv.findings import Observation
+from rocenv.host.ranking import called
 from rocenv.host.wsl import CARD_EXAMPLE, interop_is_off
 from rocenv.resolve.drivers import display_is_older, wsl_needs
 from rocenv.system.machine import access_errno, list_folder, read_attribute
@@ -55,17 +57,29 @@ def wsl_driver_old(context: CheckContext) -> Observation | None:
     return None
 
 
+def wsl_gpu_unlisted(context: CheckContext) -> Observation | None:
+    """AMD does not list the GPU for WSL."""
+    gpu, rows = context.host.gpu, _newest_needs(context)
+    if not context.host.driver.wsl or gpu is None or not gpu.target or not rows:
+        return None
+    if not rows[0].targets or gpu.target in rows[0].targets:
+        return None
+    return Observation("wsl_gpu_unlisted", {"gpu": short_name(gpu), "gfx": gpu.target}, (called(gpu),))
+
+
 def wsl_without_runtime(context: CheckContext) -> Observation | None:
-    """This WSL has a GPU but no ROCm installation that can use it."""
+    """This WSL distribution has a GPU but no ROCm installation that can use it."""
     if not context.host.driver.wsl or context.env or _in_system() or any(map(_in_env, context.envs)):
         return None
-    row = next((row for row in _newest_needs(context) if row.library == "included"), None)
-    if row is None:
+    included = [row for row in context.matrix.wsl if row.library == "included"]
+    if not included:
         return None
+    oldest = min((lowest(row.rocm) for row in included), key=version_of)
+    newest = max(included, key=lambda row: version_of(lowest(row.rocm)))
     command = "rocenv create --torch"
     if context.host.gpu is None:
         command += f" {CARD_EXAMPLE}   # use your card"
-    values = {"rocm": lowest(row.rocm), "driver": row.driver}
+    values = {"rocm": oldest, "driver": newest.driver}
     return Observation("wsl_without_runtime", values, (_kernel_line(),), commands={"create": command})
 
 

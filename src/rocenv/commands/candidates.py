@@ -82,7 +82,7 @@ def channels(context: click.Context, _parameter: click.Parameter, incomplete: st
 
 
 def apps(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete an app, with its title as help."""
+    """Complete an app's name, with its title as the help text."""
     return _with_help({row.key: row.title for row in Context().matrix.launcher}, incomplete)
 
 

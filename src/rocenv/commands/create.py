@@ -202,7 +202,7 @@ def _plan(
 def _plan_again(
     complete: CompleteRequest, lock: Lock, context: Context, *, fallback: bool, may_ask: bool
 ) -> Lock:
-    """Plan from current package lists, because the mirror no longer has a file.
+    """Plan again with fresh package lists, because the mirror no longer has one of the set's files.
 
     A set is a fallback if its release series are not those that the user accepted.
     """

@@ -179,7 +179,7 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
         if linked_folder is not None:
             note(f"removed the link `{prefix.path}`; `{linked_folder}` still exists")
         else:
-            note(f"removed env `{prefix.name}`; `rocenv gc` frees the packages that no other env needs")
+            note(f"removed env `{prefix.name}`; `rocenv gc` deletes the packages that no other env needs")
 
 
 @click.command()
@@ -270,7 +270,7 @@ def shim(name: str, in_torch: bool, undo: bool, as_json: bool) -> None:
     from rocenv.preload import shims_of
 
     if in_torch and undo:
-        raise click.UsageError("use either --in-torch or --undo")
+        raise click.UsageError("--in-torch and --undo cannot be used together")
     home = Context().home
     prefix = prefix_of(home, name)
     if in_torch or undo:

@@ -14,9 +14,12 @@ from rocenv.commands.options import json_option
 from rocenv.commands.output import color, fields, print_json, terminal_width
 from rocenv.context import Context
 from rocenv.host import detect
+from rocenv.system.machine import examined_windows
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rocenv.data.rows import Matrix
     from rocenv.explain.page import Explanation, Line, Step
 
@@ -79,7 +82,7 @@ def _for_this_machine(explanation: Explanation, context: Context) -> Explanation
     def renamed(command: str) -> str:
         return re.sub(" demo(?= |$)", f" {name}", command)
 
-    envs = context.home.env_names()
+    envs, platform = context.home.env_names(), "windows" if examined_windows() else "linux"
 
     def line(each: Line) -> Line:
         # Only an existing env can be repaired.
@@ -91,7 +94,12 @@ def _for_this_machine(explanation: Explanation, context: Context) -> Explanation
         )
         return replace(each, commands=tuple(commands))
 
-    sections = tuple(replace(each, lines=tuple(map(line, each.lines))) for each in explanation.sections)
+    def here_first(lines: Iterable[Line]) -> list[Line]:
+        return sorted(lines, key=lambda each: each.platform not in ("", platform))
+
+    sections = tuple(
+        replace(each, lines=tuple(map(line, here_first(each.lines)))) for each in explanation.sections
+    )
     steps = [replace(step, command=renamed(step.command)) for step in explanation.steps]
     if any("--platform" in step.command or step.vulkan_on for step in steps):
         host = detect(context.matrix)

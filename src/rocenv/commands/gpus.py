@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.apps.devices import BELOW_HIP
 from rocenv.commands.options import json_option
 from rocenv.commands.output import (
     columns,
@@ -19,7 +20,9 @@ from rocenv.commands.output import (
     terminal_width,
 )
 from rocenv.context import Context
+from rocenv.core.variables import VISIBLE
 from rocenv.memory.amounts import ranges
+from rocenv.system.machine import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,6 +116,9 @@ def _notes(host: Host) -> Iterator[str]:
         hides = len(indices_shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)
         effect = "hides the iGPU" if hides else f"puts the {host.gpu.target} first"
         yield f"HIP_VISIBLE_DEVICES={indices_shown} {effect}; envs that you create here set it"
+    for name in (BELOW_HIP, VISIBLE):
+        if value := environment().get(name):
+            yield f"{name}={value} is set and selects GPUs for programs outside envs (see `rocenv doctor`)"
     if driver := _driver_text(host.driver):
         yield driver
     yield from host.notes

@@ -1,4 +1,4 @@
-"""`rocenv kernels`: compile the GPU kernels of apps."""
+"""`rocenv kernels`: compile GPU kernels for apps."""
 
 from __future__ import annotations
 

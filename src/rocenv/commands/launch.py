@@ -126,7 +126,7 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
 
 
 def _check(launch: LaunchContext, context: Context, texts: Texts) -> list[Finding]:
-    """Report pre-launch problems; raise PrefixError if starting the app would be useless or harmful."""
+    """Report pre-launch problems; raise PrefixError if starting the app would be pointless or harmful."""
     from rocenv.checks.run import run_before_start
 
     findings = run_before_start(launch, context.home, texts.language)

@@ -44,6 +44,8 @@ def command(
     Without a GPU (a target or a product, as in `--target`) or options, show an overview of which GPUs each
     release supports on this system. SPEC is a version (6.1) or a range ('>=6.1,<6.3').
     """
+    from msgspec.structs import replace
+
     from rocenv.core.codec import to_plain
     from rocenv.explain.selection import Filters, select
 
@@ -61,11 +63,12 @@ def command(
         from rocenv.explain.page import SCREEN, Explanation, rendered, shortened
         from rocenv.explain.rows import table_sections
 
-        page = Explanation(thing="", kind="rows", title="", sections=table_sections(found))
+        page = Explanation(thing="", kind="rows", title="", sections=table_sections(found, filters.target))
         width = text_width(80, 140)
         lines = rendered(page, width=width)
         if not full and len(lines) > SCREEN:
-            again = shell_join("rocenv", "matrix", *_as_options(filters), "--full")
+            options = _as_options(replace(filters, target=target))
+            again = shell_join("rocenv", "matrix", *filter(None, [gpu]), *options, "--full")
             lines = shortened(page, width=width, command=again)
         click.echo("\n".join(lines))
     else:

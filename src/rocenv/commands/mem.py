@@ -32,7 +32,7 @@ _OLD_OPTIONS = {
 
 
 class _Mem(click.Group):
-    """A group whose default command is `show`: a first word that is not a command is an env's name."""
+    """A group whose default command is `show`: a first word that is not a command names an env."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and ctx.resilient_parsing:  # completion of the first word

@@ -226,7 +226,8 @@ def _figures(memory: GpuMemory) -> str:
 
 def _shared(memory: GpuMemory) -> str:
     size, used = amount(memory.shared_total_bytes), memory.shared_used_bytes
-    text = f"the GPU can also use {size} of system memory, which is slower and not included"
+    total = amount((memory.vram_total_bytes or 0) + (memory.shared_total_bytes or 0))
+    text = f"the GPU can also use {size} of system memory ({total} in all), which is slower and not included"
     if memory.shared_counts:
         own = amount(memory.vram_total_bytes)
         text = f"{own} of this is reserved for the GPU, and {size} is system memory shared with all programs"

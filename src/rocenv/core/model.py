@@ -250,7 +250,7 @@ class Lock(Value, frozen=True, kw_only=True):
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
         """All files in the set, without duplicates."""
-        # Hashes can be unknown until the first download.
+        # A hash may be unknown until the file is first downloaded.
         found = {each.sha256 or each.url: each for part in self.components for each in part.artifacts}
         return tuple(found.values())
 

@@ -234,6 +234,7 @@ class WslNeeds(Known, frozen=True, kw_only=True):
     switched: bool = False  # needs HSA_ENABLE_DXG_DETECTION=1 to find the GPU
     driver: str = ""  # oldest Windows display driver, in AMD's numbering
     driver_file: str = ""  # the same driver in Windows' numbering
+    targets: tuple[str, ...] = ()  # those that AMD lists for WSL; () = unknown
 
 
 class Incident(Known, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Rows about installable software, and the repositories and channels that provide it."""
+"""Row classes for installable software, and the repositories and channels that provide it."""
 
 import re
 from collections.abc import Iterator

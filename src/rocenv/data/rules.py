@@ -1,4 +1,4 @@
-"""Rows about failures: symptoms in logs, causes and remedies.
+"""Row classes for failures: symptoms in logs, causes and remedies.
 
 Regular expressions use Python's syntax and ignore case; literals must match exactly. Messages are in English
 and Chinese; `{gfx}` is replaced with a fact's value, `{gfx|your GPU}` with the fallback if the fact is
@@ -26,7 +26,18 @@ FARTHEST = 60  # maximum of `within`, in lines
 OPERATORS = ("<", ">", "=", "!", "~")
 # Facts that rocenv provides; `env` only for an env's log.
 DERIVED = (
-    *("create", "native", "rocm_minor", "platform", "gfx", "gpu", "driver", "amdgpu", "kernel"),
+    *(
+        "create",
+        "native",
+        "rocm_minor",
+        "torch_index",
+        "platform",
+        "gfx",
+        "gpu",
+        "driver",
+        "amdgpu",
+        "kernel",
+    ),
     *("env", "another"),
 )
 _ONLY_SOMETIMES = "env"

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import Machine, Request
-from rocenv.core.versions import series
+from rocenv.core.versions import series, version_of
 from rocenv.data.remedies import MAX_STEPS, Step, filled, hold, steps
 from rocenv.diagnose.apps import app_steps
 from rocenv.host.gpu import printable
@@ -62,6 +62,9 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
     values = {name: printable(known[0]) for name, known in facts.items()}
     if rocm := values.get("rocm"):
         values["rocm_minor"] = series(rocm)
+    if index := _torch_index(target, matrix):
+        facts["torch_index"] = (index,)
+        values["torch_index"] = index
     if _needs_no_zluda(facts, matrix):
         facts["native"] = ("yes",)
     command = suggest_env(facts, matrix)
@@ -89,7 +92,7 @@ def report(finding: Finding, matrix: Matrix, language: Language, machine: Facts 
 
 def _with_target(command: str, target: str) -> str:
     """Add the log's target to a command that would otherwise need a GPU on this machine."""
-    if not command.startswith("rocenv create ") or "--target" in command or not target:
+    if not command.startswith(("rocenv create ", "rocenv resolve ")) or "--target" in command or not target:
         return command
     return f"{command} --target {target}"
 
@@ -167,6 +170,14 @@ def suggest_env(facts: Facts, matrix: Matrix) -> str:
         return create_command(name, request, platform)
     driver = facts.get("driver", ("",))[0] if platform == "windows" else ""
     return resolved_command(name, request, matrix, Machine(platform=platform, driver=driver))
+
+
+def _torch_index(target: str, matrix: Matrix) -> str:
+    """PyTorch's own index with the newest wheels that have kernels for a target; "" if there is none."""
+    rows = (row for row in matrix.torch if row.rocm and not row.channel and row.released)
+    fitting = [row for row in rows if target in row.targets]
+    newest = max(fitting, key=lambda row: (version_of(row.version), version_of(row.rocm)), default=None)
+    return newest.index if newest else ""
 
 
 def _needs_no_zluda(facts: Facts, matrix: Matrix) -> bool:

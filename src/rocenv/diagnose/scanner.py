@@ -50,7 +50,7 @@ class Sighting:
         return b"\n".join(before) + self.line + b"\n".join(after)
 
     def wrapped(self) -> bytes:
-        """Join the line with the indented lines after it, which a narrow console wrapped."""
+        """Rejoin a line that a narrow console wrapped onto indented lines."""
         line, more = self.line, self.after.lstrip(b"\r\n").split(b"\n")[:2]
         for each in more:
             if not each.startswith((b"   ", b"\t")):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocenv.core.errors import RocenvError
-from rocenv.explain import parts, target, topics
+from rocenv.explain import causes, parts, target, topics
 from rocenv.explain.page import Explanation, Step
 from rocenv.explain.phrases import either, plain
 
@@ -37,7 +37,7 @@ KINDS: Mapping[str, Kind] = {
     "target": Kind(target.names, target.meant, target.explain),
     "pack": Kind(parts.pack_names, parts.pack_meant, parts.explain_pack),
     "code": Kind(topics.code_names, topics.code_meant, topics.explain_code),
-    "cause": Kind(topics.cause_names, topics.cause_meant, topics.explain_cause),
+    "cause": Kind(causes.names, causes.meant, causes.explain),
     "topic": Kind(topics.subject_names, topics.subject_meant, topics.explain_subject),
     "variable": Kind(topics.variable_names, topics.variable_meant, topics.explain_variable),
     "release": Kind(parts.release_names, parts.release_meant, parts.explain_release),
@@ -70,7 +70,7 @@ def explain(thing: str, matrix: Matrix, language: Language = "en") -> Explanatio
     if len(found) == 1:
         kind, name = found[0]
         if kind == "cause":
-            return topics.explain_cause(name, matrix, language)
+            return causes.explain(name, matrix, language)
         explanation = KINDS[kind].explain(name, matrix)
         return replace(explanation, thing=thing) if kind in ("product", "unsupported") else explanation
     steps = [

@@ -41,6 +41,7 @@ class Line:
     label: str = ""
     rows: tuple[Known, ...] = ()  # the rows that support it, most relevant first
     commands: tuple[str, ...] = ()  # commands for what the text describes
+    platform: str = ""  # the only platform to which it applies; "" for all
 
     @property
     def basis(self) -> tuple[Basis, ...]:
@@ -117,7 +118,7 @@ def shortened(page: Explanation, *, width: int, command: str, language: Language
     room = SCREEN - 1 - len(_page(replace(page, sections=()), {}, width))
     shown: list[Section] = []
     for section in page.sections:
-        # Keep as many lines of the section as fit, but never only its heading.
+        # Keep as many lines of the section as fit, but never the heading alone.
         parts = (replace(section, lines=section.lines[:count]) for count in range(len(section.lines), 0, -1))
         part = next((each for each in parts if len([*_section(each, {}, width)]) <= room), None)
         if part is None:

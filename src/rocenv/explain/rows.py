@@ -45,9 +45,9 @@ def lines(table: str, rows: Iterable[Any], *, target: str = "") -> list[Line]:
     return merged(entry(table, row, target) for row in rows)
 
 
-def table_sections(found: Mapping[str, Sequence[Known]]) -> tuple[Section, ...]:
-    """Render whole tables, each under its title."""
-    return sections(*((TABLES[table][0], lines(table, rows)) for table, rows in found.items()))
+def table_sections(found: Mapping[str, Sequence[Known]], target: str = "") -> tuple[Section, ...]:
+    """Render whole tables, each under its title; with a target, only what concerns it."""
+    return sections(*((TABLES[table][0], lines(table, rows, target=target)) for table, rows in found.items()))
 
 
 def entry(table: str, row: Any, target: str = "") -> Entry:

@@ -1,4 +1,4 @@
-"""Explain causes of failures, incidents, exit codes, variables and topics."""
+"""Explain incidents, exit codes, variables and topics."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.template import without_values
 from rocenv.core.variables import OVERRIDE
 from rocenv.core.versions import lowest, newest_first
-from rocenv.data.remedies import unfilled
 from rocenv.explain import rows
 from rocenv.explain.page import Explanation, Line, Step, sections
 from rocenv.explain.parts import release_names, torch_names, zluda_names
@@ -21,22 +19,11 @@ from rocenv.system.exit_codes import describe_exit, is_known_exit, meaning_of_ex
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from rocenv.core.language import Language
     from rocenv.data.apps import AppBuild, Launcher
     from rocenv.data.knowledge import EnvRow, Incident, Variable, Verdict
-    from rocenv.data.known import Known
     from rocenv.data.rows import Matrix
-    from rocenv.data.rules import Advice, Remedy, Rule, Text
 
 
-_HEADINGS: Mapping[str, tuple[str, str]] = {
-    "cases": ("Special cases", "特殊情况"),
-    "log": ("In logs", "日志中的样子"),
-    "remedies": ("What to do", "解决办法"),
-    "more": ("Background", "更多说明"),
-    "checks": ("`rocenv doctor` checks", "`rocenv doctor` 的相关检查"),
-    "links": ("Further reading", "延伸阅读"),
-}
 _ALIASES = {
     "pytorch": "torch",
     "packs": "pack",
@@ -66,110 +53,20 @@ _SUBJECTS: Mapping[str, tuple[str, str, Callable[[Matrix], list[str]] | None]] =
     "ollama": ("Ollama on AMD GPUs", "", None),
 }
 _WSL_STEPS = (
+    Step(
+        command="rocenv create --torch",
+        gives='create an env for your GPU; if Windows does not report it, add `--target "RX 9070 XT"`',
+    ),
     Step(command="rocenv gpus", gives="list the GPUs and the display driver that Windows reports"),
     Step(command="rocenv doctor", gives="check this machine for missing requirements"),
     Step(command="wsl.exe --update", gives="update WSL; restart it with `wsl.exe --shutdown`"),
 )
 _SIDES = {"rocm": "ROCm", "zluda": "ZLUDA", "rocenv": "rocenv"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
-_UNKNOWN = re.compile(r"\{(?!gfx\})\w+\}")  # a placeholder without a phrase for an unknown value
-_CHINESE = "[\u3000-\u9fff\uff00-\uffef]"
 _SERIES = "{series}"  # in a name: HIP_PATH_57 is one of HIP_PATH_{series}
 _SET_BY_ROCENV = (
     "set only in an env, if its set has no kernels for the GPU and a value below works with that set"
 )
-
-
-# ----------------------------------------------------------------------------------- causes of failures
-
-
-def cause_names(matrix: Matrix) -> list[str]:
-    """List the codes of rules and checks."""
-    return sorted({row.code for row in matrix.rule} | {row.code for row in matrix.advice})
-
-
-def cause_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the code that a query matches; the name of a check matches the check's code."""
-    code = re.sub(r"[\s_]+", "-", thing)
-    if code in cause_names(matrix):
-        return [code]
-    names = ((row.code, name) for row in matrix.advice for name in (row.name, *row.found_by))
-    return sorted({each for each, name in names if name.replace("_", "-") == code})
-
-
-def explain_cause(name: str, matrix: Matrix, language: Language = "en") -> Explanation:
-    """Explain a cause: why it happens, its log messages, and what to do."""
-    rule = next((row for row in matrix.rule if row.code == name), None)
-    advice = [row for row in matrix.advice if row.code == name]
-    cures: list[tuple[Remedy, Known]] = [(each, rule) for each in rule.remedy] if rule else []
-    cures += [(each, row) for row in advice for each in row.remedy]
-    cures.sort(key=lambda cure: "app" in cure[0].when)  # remedies for any app come first
-    links = dict.fromkeys((*(rule.links if rule else ()), *(link for row in advice for link in row.links)))
-    about = next((row.about for row in advice if row.about), None)
-
-    def heading(key: str) -> str:
-        return _HEADINGS[key][language == "zh"]
-
-    def lines(texts: Iterable[tuple[Text, Known]]) -> list[Line]:
-        whole = ((text, row) for text, row in texts if not _UNKNOWN.search(text.en))
-        return [Line(text=_in(text, language), rows=(row,)) for text, row in whole]
-
-    def check(row: Advice) -> Line:
-        title = about if about and not row.about and _UNKNOWN.search(row.title.en) else row.about or row.title
-        return Line(label=row.name, text=_in(title, language), rows=(row,))
-
-    def cure(remedy: Remedy, row: Known) -> Line:
-        templates = (command.replace("{env}", "demo") for command in remedy.commands)
-        commands = (each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each)
-        line = Line(text=_in(remedy.text, language), rows=(row,))
-        return replace(line, commands=tuple(without_values(each, str.upper) for each in commands))
-
-    title = rule.title if rule else about or advice[0].title
-    return Explanation(
-        thing=name,
-        kind="cause",
-        title=f"{name}{'：' if language == 'zh' else ': '}{_in(title, language)}",
-        answer=tuple(lines([(rule.why[-1].text, rule)] if rule else ((row.detail, row) for row in advice))),
-        sections=sections(
-            (
-                heading("remedies"),
-                _distinct(cure(*each) for each in cures if not _UNKNOWN.search(each[0].text.en)),
-            ),
-            (heading("cases"), lines((why.text, rule) for why in rule.why[:-1]) if rule else []),
-            (heading("log"), _literals(rule)),
-            (heading("more"), _background(rule, language)),
-            (heading("checks"), map(check, advice) if rule else []),
-            (heading("links"), [Line(text=link) for link in links]),
-        ),
-    )
-
-
-def _distinct(lines: Iterable[Line]) -> list[Line]:
-    """Keep the first of several lines with the same commands and beginning: only their conditions differ."""
-    found: dict[tuple[str, tuple[str, ...]], Line] = {}
-    for line in lines:
-        found.setdefault(
-            (re.split("[,，:：]", line.text)[0] if line.commands else line.text, line.commands), line
-        )
-    return list(found.values())
-
-
-def _in(text: Text, language: Language) -> str:
-    rendered = unfilled(text, language)
-    # A space next to a Latin value is wrong next to the Chinese phrase that replaces it.
-    return re.sub(rf"(?<={_CHINESE}) (?={_CHINESE})", "", rendered) if language == "zh" else rendered
-
-
-def _literals(rule: Rule | None) -> list[Line]:
-    texts = dict.fromkeys(text for pattern in rule.pattern for text in pattern.text[:2]) if rule else {}
-    return [Line(text=f"`{text}`") for text in texts]
-
-
-def _background(rule: Rule | None, language: Language) -> list[Line]:
-    if rule is None or rule.more is None:
-        return []
-    paragraphs = re.split(r"\n\s*\n", _in(rule.more, language).strip())
-    return [Line(text=" ".join(each.split()), rows=(rule,)) for each in paragraphs]
 
 
 # --------------------------------------------------------------------------------- incidents, exit codes
@@ -397,6 +294,10 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
     title, table, names = _SUBJECTS.get(name, known)
     builds = [row for row in matrix.app_build if row.app == name]
     builds.sort(key=lambda row: (bool(row.targets), row.platform))
+    answer = rows.lines("app_build", (row for row in builds if not row.targets))
+    if name == "wsl":
+        general = [row for row in facts if row.key in ("", "GPUs")]
+        answer, facts = rows.lines("fact", general), [row for row in facts if row not in general]
     newest: Sequence[Any] = select(matrix, Filters()).get(table, [])
     if name == "wsl":
         newest = sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0"))
@@ -406,11 +307,11 @@ def explain_subject(name: str, matrix: Matrix) -> Explanation:
         thing=name,
         kind="topic",
         title=title,
-        answer=tuple(rows.lines("app_build", (row for row in builds if not row.targets))),
+        answer=tuple(answer),
         sections=sections(
-            ("Builds with ROCm", rows.lines("app_build", (row for row in builds if row.targets))),
             (heading, [*rows.lines(table, newest), *releases]),
             ("Good to know", rows.lines("fact", facts)),
+            ("Builds with ROCm", rows.lines("app_build", (row for row in builds if row.targets))),
         ),
         steps=_WSL_STEPS if name == "wsl" else _steps(app, builds) if app else (),
     )

@@ -30,7 +30,7 @@ _REASON = re.compile(PREFIX + r"[A-Za-z][A-Za-z ]*")
 
 
 def is_node_name(text: str) -> bool:
-    """Whether Slurm can interpret a text only as a single node."""
+    """Whether Slurm can only interpret a string as the name of a single node."""
     return _NAME.fullmatch(text) is not None
 
 

@@ -167,7 +167,7 @@ def linux_driver() -> Driver:
 
 
 def firmware(address: str) -> dict[str, str]:
-    """Read the firmware versions of the GPU at a PCI address, and of its VBIOS; the kernel caches them.
+    """Read the firmware and VBIOS versions of the GPU at a PCI address; the kernel caches them.
 
     Source: torvalds/linux:drivers/gpu/drm/amd/amdgpu/amdgpu_ucode.c, amdgpu_atombios.c
     """

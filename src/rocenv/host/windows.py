@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 _GIB = 1 << 30
-# Windows reports such values for 4 GiB or more, because AdapterRAM has 32 bits.
+# Windows reports such values for 4 GiB or more, because AdapterRAM is a 32-bit value.
 _CLAMPED = range((4 << 30) - (1 << 20), 4 << 30)
 _MAX_BYTES = 1 << 50  # larger values cannot be GPU memory
 _SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)
@@ -118,7 +118,7 @@ def display_driver(matrix: Matrix) -> str:
 
 
 def parse_hip(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
-    """Parse the devices in `hipInfo`'s output, in the order of their numbers."""
+    """Parse the devices in `hipInfo`'s output, sorted by device number."""
     parts = _SEPARATOR.split(text)[1:]
     devices = sorted(zip(map(int, parts[::2]), parts[1::2], strict=True), key=lambda part: part[0])
     return tuple(_of_hip(dict(_FIELD.findall(part)), matrix) for _, part in devices)

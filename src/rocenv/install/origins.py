@@ -79,7 +79,7 @@ def _places(component: Component, artifact: Artifact, names: Collection[str]) ->
 def _root(anchor: str, names: Collection[str]) -> str | None:
     """Find the topmost folder that contains the anchor, ending in `/`; "" is the root, None means not found.
 
-    Archives may wrap their files in a folder, and may contain more copies in deeper folders.
+    Archives may wrap their files in a folder, and may contain further copies of the same files in subfolders.
     """
     if not anchor:
         return ""

@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether the app reported that it uses the CPU, although the user did not request that."""
+        """Whether the app reported running on the CPU even though the user did not ask for that."""
         return any(failure.cpu for failure in self.failures)
 
     @property
@@ -127,7 +127,7 @@ class Explanation:
 
 
 def explain(outcome: Outcome) -> Explanation | None:
-    """Explain a failure, or a success without the GPU; return None if all is well."""
+    """Explain a failure, or a run that succeeded without using the GPU; return None if all is well."""
     if not outcome.is_bad:
         return None
     context, start = outcome.context, outcome.context.start

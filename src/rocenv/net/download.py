@@ -188,7 +188,7 @@ class _Download:
             raise error
 
     def _receive_all(self, url: str) -> None:
-        """Receive the whole file; reconnect as often as needed while each connection makes progress."""
+        """Receive the whole file; reconnect as often as needed, as long as each connection makes progress."""
         if self.part.size_bytes != self.artifact.size_bytes:
             self.network.persist(
                 lambda: self._receive(url),

@@ -87,8 +87,8 @@ def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpret
 
     Libraries loaded since `before` must be in the prefix or be allowed outside it; earlier ones (the
     interpreter, a preloaded library) may be anywhere. On Windows, virus scanners and overlays load libraries
-    into any process, so only libraries with a name from the prefix are checked. A library in the folder
-    `interpreter` may be outside, because it belongs to the interpreter.
+    into any process, so only libraries whose names also occur in the prefix are checked. A library in the
+    folder `interpreter` may be outside, because it belongs to the interpreter.
     """
     prefix, own = _folders([task.prefix]), _folders([interpreter] if interpreter else [])
     others_load = bool(task.system_dirs)  # set on Windows only

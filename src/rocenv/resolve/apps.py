@@ -73,6 +73,9 @@ def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterato
             yield f"{row.title} is not included; if you do not have it yet: `git clone {row.repository}`"
         return
     where = f"channel {rocm.channel} has no packages for it" if channels else "no channel has packages for it"
+    builds = (each for each in matrix.app_build if (each.app, each.platform) == (row.key, lock.platform))
+    if any(not each.targets for each in builds):
+        yield f"{row.title} has a Vulkan build, which does not need ROCm: `rocenv explain {row.key}`"
     yield f"{row.title} is not included: {where}, so install it yourself{_elsewhere(channels, case, again)}"
     yield from _release_notes(row.title, rocm.version, case)
 

@@ -99,6 +99,11 @@ def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str
     row = wsl_needs(rocm.version, matrix) if rocm is not None and machine.wsl else None
     if rocm is None or row is None or lock.platform != "linux":
         return
+    if unlisted := [each for each in lock.request.targets if row.targets and each not in row.targets]:
+        yield (
+            f"on WSL, ROCm may not find {' and '.join(unlisted)}: AMD does not list it for WSL"
+            " (`rocenv explain wsl`); or use rocenv on Windows itself"
+        )
     if row.library != "included":
         yield f"on WSL, ROCm {rocm.version} needs {row.needs} (`rocenv explain wsl`)"
     display = lock.request.driver or machine.display
@@ -108,5 +113,8 @@ def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str
         elif display:
             has = f"Windows has {display}"
         else:
-            has = "the installed version is unknown; specify it with `--driver`"
+            has = (
+                "the installed version is unknown: `Get-CimInstance Win32_VideoController` in PowerShell"
+                " shows it as DriverVersion; specify it with `--driver`"
+            )
         yield f"on WSL, ROCm {rocm.version} needs AMD's display driver {row.driver} or newer; {has}"

@@ -50,8 +50,8 @@ class Review:
     """Contents of a lock that do not come from the data.
 
     Attributes:
-        hosts: Hosts that neither the data nor this machine's settings contain, with the files from each.
-        variables: Changes to known variables with values that do not come from the data.
+        hosts: Hosts that are neither in the data nor in this machine's settings, each with its files.
+        variables: Known variables that are set to values that are not in the data.
         commands: Other differences in how programs run, as sentences.
         files: Names of files in the lock's bundle whose origin this machine cannot confirm.
     """

@@ -34,7 +34,7 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
         hint: What to do instead of waiting.
 
     Raises:
-        FetchError: The place was unreachable a few minutes ago, or a request in the body fails.
+        FetchError: The host was unreachable a few minutes ago, or a request in the body fails.
     """
     mirrors = context.network.mirrors
     file = context.home.indices / f"unreachable-{place.replace(':', '_')}.json"

@@ -53,7 +53,7 @@ class Outcome:
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         heads = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
         if not heads:
-            return lines[-1] if lines else f"uv ended with exit code {self.code}"
+            return lines[-1] if lines else f"uv exited with code {self.code}"
         if heads[0].startswith("No solution found"):
             return _conclusion(self.stderr)
         causes = [line.removeprefix("cause: ") for line in lines if line.startswith("cause: ")]

@@ -24,7 +24,10 @@ _KEY_BYTES = 32
 
 
 def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
-    """Write a file atomically so that `read_sealed` accepts it at this path; create a missing key."""
+    """Write a file atomically so that `read_sealed` accepts it at this path.
+
+    Create the key if it does not exist.
+    """
     try:
         key = _key(key_file)
     except (OSError, DataError):

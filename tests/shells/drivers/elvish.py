@@ -121,7 +121,10 @@ class Elvish(Driver):
 
 
 class _LineEditor(Terminal):
-    """elvish at a terminal. Each letter redraws the line, so the output never contains the complete line."""
+    """elvish at a terminal.
+
+    Every keystroke redraws the line, so the output never contains the complete line.
+    """
 
     def settle(self, marker: str = "", after: str = "") -> str:
         shown = more = super().settle()

@@ -198,7 +198,7 @@ def _report(env: Env) -> list[str]:
 
 
 def _shown(env: Env) -> str:
-    # Take the name from the folder, because it may contain letters that the script cannot.
+    # Take the name from the folder, because it may contain characters that the script cannot.
     is_folder = env.label == env.name == env.prefix.rpartition("\\")[2]
     if is_folder and not env.label.isascii():
         return '@for %%N in ("%_ROCENV_P%") do @set "_ROCENV_V=%%~nxN"'

@@ -94,7 +94,10 @@ def _but_path(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _with_ours(env: Env) -> Iterator[str]:
-    """Yield patterns that match a PATH with an entry of the env; short, because bash reads slowly."""
+    """Yield patterns that match a PATH that contains an entry of the env.
+
+    They are short because bash parses slowly.
+    """
     for entry in env.lists.get("PATH", ()):
         is_below = entry.startswith(f"{env.prefix}/")
         yield f"*:{quote(env.prefix + '/')}*" if is_below else f"*:{quote(entry)}:*"

@@ -59,7 +59,7 @@ RELEASE = "InRelease"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A suite of a repository, with the data for verifying it."""
+    """A suite of a repository, and the data needed to verify it."""
 
     base: str  # may be symbolic, such as `debian:`, which the network resolves
     suite: str
