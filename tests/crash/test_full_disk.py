@@ -111,7 +111,7 @@ def test_the_error_for_a_full_disk_suggests_commands_that_help_on_this_machine(d
     done = disk.run("create", "more", "--rocm", "6.4", "--no-verify", first=fill)
     hints = " ".join(done.stderr.split()).split("hint: ")[1:]
     assert re.match(r"free \d+\.\d MB more: `rocenv gc -y` frees up to 2\.1 MB", hints[0])
-    assert hints[1].startswith("remove an env")
+    assert hints[1].startswith("remove envs that you no longer need")
     user = disk.mini.root / "user"
     command = f"`export ROCENV_HOME='{user}/rocenv'`"
     assert command in hints[2] and hints[2].endswith("existing envs stay where they are")

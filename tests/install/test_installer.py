@@ -138,7 +138,7 @@ def test_an_invalid_version_folder_is_rejected(into: Path, tmp_path: Path) -> No
 def test_a_file_that_is_not_an_installer_is_rejected(into: Path, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.exe"
     path.write_bytes(content)
-    with pytest.raises(ArchiveError, match=r"web page|empty|contains no 7z archive"):
+    with pytest.raises(ArchiveError, match=r"web page|empty|does not contain a 7z archive"):
         unpack(path, into)
 
 
