@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.launch.output import last_stack, parse_trace
-from tests.launch.lab import component, zluda_parts
+from tests.launch.lab import BUILD_FILES, component, zluda_parts
 from tests.launch.test_faults import event
 
 if TYPE_CHECKING:
@@ -290,3 +290,12 @@ class TestScripts:
         self.script(lab, "")
         _, said = launch(lab, "raise SystemExit('port 7860 is taken')")
         assert "Windows names" not in said
+
+
+def test_a_failure_in_an_env_with_missing_files_suggests_to_repair_it(lab: Lab) -> None:
+    prefix = lab.make_zluda(files=(*BUILD_FILES, "rocm/6.1/bin/hipfft.dll"))
+    (prefix.path / "rocm/6.1/bin/hipfft.dll").unlink()
+    code, said = launch(lab, "import sys; sys.exit(3)", "--app", "generic")
+    assert code == 3, said
+    assert "missing or changed (1), for example `rocm/6.1/bin/hipfft.dll`" in said
+    assert "do:  rocenv repair sd\n" in said

@@ -733,7 +733,8 @@ def test_an_env_on_wsl_uses_the_gpu_that_windows_reports(plans: World, tmp_path:
     Root(machine).wsl({**adapter, "DriverVersion": "32.0.21013.1000"})
     plan = plans.json("resolve", "--rocm", "10.0", "--torch", ROCENV_SYSROOT=str(machine))
     assert any(
-        "display driver 26.8.1 or newer; Windows has 32.0.21013.1000" in each for each in plan["notes"]
+        "display driver 26.8.1 (DriverVersion 32.0.31041.1004) or newer; Windows has 32.0.21013.1000" in each
+        for each in plan["notes"]
     )
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
+from rocenv.core.model import VENV
 from rocenv.launch.output import last_stack
+from rocenv.presence import damaged
 from rocenv.resolve.verdicts import known_broken
 from rocenv.system.exit_codes import describe_exit, is_crash, meaning_of_exit
 from rocenv.system.quoting import shell_join
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.apps.context import LaunchContext
+    from rocenv.apps.start import Start
     from rocenv.data.apps import Failure
     from rocenv.data.knowledge import Verdict
     from rocenv.host.event_log import Fault
@@ -135,11 +138,26 @@ def explain(outcome: Outcome) -> Explanation | None:
     known: Sequence[Verdict] = ()
     if outcome.concerns_set:
         known = known_broken(start.record.lock, context.matrix, context.machine.driver)
+    why, todo = list(_why(outcome, causes, known)), list(_todo(outcome, causes, known))
+    if lost := _damaged_files(start):
+        path = next(iter(lost))
+        why.insert(0, context.message("files_damaged", count=str(len(lost)), path=path))
+        todo.insert(0, f"rocenv repair {context.env}")
     return Explanation(
         happened=tuple(_happened(outcome)),
-        why=tuple(context.message("why", text=text) for text in _why(outcome, causes, known)),
-        todo=tuple(context.message("todo", text=text) for text in _todo(outcome, causes, known)),
+        why=tuple(context.message("why", text=text) for text in why),
+        todo=tuple(context.message("todo", text=text) for text in todo),
     )
+
+
+def _damaged_files(start: Start) -> dict[str, str]:
+    """Find missing or changed files outside the venv, into which apps may install; do not read them."""
+    try:
+        files = start.prefix.files(start.record)
+        outside = {path: entry for path, entry in files.items() if not path.startswith(f"{VENV}/")}
+        return damaged(start.prefix.path, outside)
+    except RocenvError:  # `doctor` reports a damaged list of files
+        return {}
 
 
 def _causes_of(outcome: Outcome) -> tuple[Cause, ...]:

@@ -117,4 +117,5 @@ def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str
                 "the installed version is unknown: `Get-CimInstance Win32_VideoController` in PowerShell"
                 " shows it as DriverVersion; specify it with `--driver`"
             )
-        yield f"on WSL, ROCm {rocm.version} needs AMD's display driver {row.driver} or newer; {has}"
+        oldest = row.driver + (f" (DriverVersion {row.driver_file})" if row.driver_file else "")
+        yield f"on WSL, ROCm {rocm.version} needs AMD's display driver {oldest} or newer; {has}"
