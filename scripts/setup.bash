@@ -124,7 +124,7 @@ get_slurm() {
         slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins clustershell
 }
 
-# Install Debian 13 with some packages in FOLDER. HINT is what to do if that is impossible.
+# Install Debian 13 with some packages in FOLDER. HINT says what to do if that is impossible.
 make_debian_root() { # make_debian_root FOLDER PURPOSE HINT PACKAGE...
     local root=$1 purpose=$2 hint=$3 made=$1.part mirror
     shift 3

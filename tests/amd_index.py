@@ -102,7 +102,7 @@ class AmdIndex(Loopback):
 
     @property
     def sent(self) -> int:
-        """The total size of all sent bodies, in bytes."""
+        """The total size of all response bodies sent, in bytes."""
         return sum(self._sent.values())
 
     def has(self, name: str) -> bool:

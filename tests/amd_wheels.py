@@ -466,7 +466,7 @@ def _torch_files(release: Release, python: str, platform: str) -> Iterator[tuple
 def vision_files(
     release: Release, version: str, torch_version: str, python: str, platform: str
 ) -> Iterator[tuple[str, Maker]]:
-    """Yield the files of one torchvision."""
+    """Yield the files of one torchvision build."""
     name = f"torchvision-{version}+{release.build}-{python}-{python}-{platform}.whl"
     yield name, partial(vision, release, version, torch_version, python, platform)
 

@@ -86,7 +86,7 @@ def installer(path: Path, version: str, packages: Mapping[str, Mapping[str, byte
         path: The file to write, in an existing folder.
         version: The SDK's folder, "5.7".
         packages: Package name, `SDKCore/ROCm_SDK_Core.msi` -> its files below `ROCm/VERSION`.
-        options: Options of 7-Zip.
+        options: Options for 7-Zip.
     """
     content = path.with_name(f"{path.stem}.content")
     for name, files in packages.items():

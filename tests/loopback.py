@@ -269,7 +269,7 @@ def _is_allowed(header: str | None, login: str) -> bool:
 
 
 def _range(asked: str, size: int) -> tuple[int, int]:
-    """Parse `bytes=5-9`, `bytes=5-` or `bytes=-5` to the first byte and the end (exclusive)."""
+    """Parse `bytes=5-9`, `bytes=5-` or `bytes=-5` into the first byte and the end (exclusive)."""
     begin, _, last = asked.removeprefix("bytes=").partition("-")
     if not begin:
         return max(size - int(last), 0), size

@@ -217,7 +217,7 @@ def add_row(folder: Path, suffix: str, version: str) -> None:
 
 
 def c_library_files() -> list[Entry]:
-    """Return the C library of this Python as package entries."""
+    """Return this Python's C library as package entries."""
     maps = Path("/proc/self/maps").read_text()
     match = re.search(r"(/\S+)/libc\.so\.6$", maps, re.MULTILINE)
     assert match is not None, "this Python does not use the GNU C library"

@@ -1,4 +1,4 @@
-"""rocenv's own data, read only once per process, because that takes half a second."""
+"""rocenv's own data, read only once per process, because reading it takes half a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detection of slow tests: those that start programs, threads or servers, or try random cases.
+"""Detecting slow tests: those that start programs, threads or servers, or try random cases.
 
 A hand-maintained list would soon go out of date. Instead, a test counts as slow if it mentions one of
 `STARTERS`, or if it uses a fixture, function or class in `tests` that does. Two marks override this: `slow`

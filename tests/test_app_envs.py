@@ -194,7 +194,7 @@ def test_the_programs_of_an_app_can_be_started_by_name(world: Mini, rocm: str) -
 
 
 def test_scripts_from_packages_run_in_the_systems_shell(world: Mini) -> None:
-    """That shell would not start with the C library of another system in LD_LIBRARY_PATH."""
+    """That shell would not start with another system's C library in LD_LIBRARY_PATH."""
     world.create("art", "--rocm", "6.4", "--app", "painter")
     starter = str(prefix(world, "art") / "bin" / "painter-script")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
@@ -334,7 +334,7 @@ def add_channel(world: Mini) -> None:
 
 
 def test_the_suggested_command_includes_the_app(world: Mini) -> None:
-    """The command repeats the request, and rocenv has resolved it."""
+    """The command repeats the request, and rocenv has checked that it resolves."""
     add_channel(world)
     done = world.run("create", "my art", "--rocm", "5.7", "--app", "painter", "--dry-run")
     assert "channel mini has no packages for it, so install it yourself. Another" in told(done)

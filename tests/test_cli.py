@@ -728,7 +728,7 @@ class TestHousekeeping:
         with contextlib.suppress(FileNotFoundError):
             (demo.prefix("demo") / ".rocenv" / "verified.json").unlink()
         (demo.prefix("demo") / ".rocenv" / "verified.json").mkdir()
-        (demo.root / "file").touch()  # replaces the folder for results of users who cannot write to the env
+        (demo.root / "file").touch()  # replaces the results folder of users who cannot write to the env
         done = demo.run("verify", "demo", "--upto", "files", XDG_STATE_HOME=str(demo.root / "file"))
         assert done.returncode == 0
         assert "could not save the result" in done.stderr

@@ -1,4 +1,4 @@
-"""Downloaded compilers: selection, their envs, and start scripts."""
+"""Downloaded compilers: their selection, envs, and start scripts."""
 
 from __future__ import annotations
 

@@ -179,13 +179,13 @@ url = "https://github.com/else/packs/raw/main/old%20one.7z"
 
 
 def listing(*names: str) -> bytes:
-    """Build a listing as on Apache and wheel indexes, with links for sorting and to the parent folder."""
+    """Build a listing as Apache and wheel indexes do, with links for sorting and to the parent folder."""
     rows = "".join(f'<a href="{name.replace("+", "%2B")}">{name}</a><br>\n' for name in names)
     return f'<html><body><a href="?C=N;O=D">Name</a><a href="../">Parent</a>\n{rows}</body></html>'.encode()
 
 
 def release(tag: str, published: str, **assets: str) -> dict[str, Any]:
-    """Build a release as returned by the GitHub API; `assets` maps names to sha256."""
+    """Build a release as the GitHub API returns it; `assets` maps names to sha256."""
     digests = [(name, sha256 and f"sha256:{sha256}") for name, sha256 in assets.items()]
     rows = [{"name": name, "size": 1, "digest": digest or None} for name, digest in digests]
     return {"tag_name": tag, "published_at": published, "draft": False, "assets": rows}
@@ -242,7 +242,7 @@ def world(hash_: str = HASH) -> dict[str, bytes]:
 
 @pytest.fixture
 def place(mini: Mini) -> Mini:
-    """The simulated machine, whose server also replaces every host in the rows."""
+    """The simulated machine, whose server also stands in for every host in the rows."""
     key = Key.new("maker")
     text = PROFILES.format(server=mini.server.url, known=KNOWN, hash=HASH, fingerprint=key.fingerprint)
     (mini.root / "profiles" / "world.toml").write_text(text)

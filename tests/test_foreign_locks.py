@@ -221,7 +221,7 @@ def test_a_host_with_a_similar_name_is_foreign(url: str, host: str) -> None:
 def test_a_url_that_requests_would_send_to_an_unlisted_host_is_foreign(
     place: tuple[str, str], more: str, between: str
 ) -> None:
-    """For any URL, `requests` would contact a host in the data, or rocenv treats the URL as foreign."""
+    """For any URL, either `requests` would contact a host in the data or rocenv treats it as foreign."""
     import requests
 
     origin, folder = place

@@ -416,7 +416,7 @@ class TestAnotherUsersHome:
 
 
 class TestPlantedLinks:
-    """Links that another user planted before the home was private."""
+    """Links that another user planted before the home became private."""
 
     @pytest.fixture
     def precious(self, mini: Mini) -> Path:

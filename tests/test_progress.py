@@ -273,7 +273,7 @@ def test_commands_that_may_take_long_show_what_they_do(mini: Mini, tmp_path: Pat
 
 
 def test_a_long_wait_prints_its_title_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it, `create` in a pipe was silent for a minute if there was no network."""
+    """Without the title, `create` in a pipe was silent for a minute if there was no network."""
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.05)
     stream = io.StringIO()
     deadline = time.monotonic() + 20

@@ -79,7 +79,7 @@ class TestTable:
 
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
-    """Yield the first card, platform, answer and command of each answer that is not "no"."""
+    """Yield the first card, platform, answer and command for each answer other than "no"."""
     for line in README.read_text(encoding="utf-8").splitlines():
         cells = [each.strip() for each in line.strip("|").split("|")]
         if len(cells) != 5 or not cells[1].startswith("gfx"):

@@ -172,7 +172,7 @@ def shown(place: Place, command: str, width: int) -> str:
 
 
 def masked(text: str, place: Place) -> str:
-    """Replace text that differs between machines and days with text of the same length."""
+    """Replace text that varies by machine or day with text of the same length."""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     text = text.replace(str(place.folder), SHOWN_HOME)
     text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:00000", text)
@@ -197,7 +197,7 @@ def test_the_output_matches_the_transcript(name: str, width: int, place: Place) 
     assert text == golden.read_text()
 
 
-# Only lines that consist of text for pasting may be too long.
+# Only lines of text meant for pasting may be too long.
 PASTED = re.compile(
     r" *(?:hint: |more: +|详情： +|activate it: +|or run one command: +|line \d+: |- )?"
     r"(?:`[^`]+`|[^\s\u2e80-\uffff]+|\[\S+|(?:rocenv|sudo|export|grep|\.) .*)"

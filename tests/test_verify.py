@@ -161,7 +161,7 @@ def test_an_unwritable_folder_is_not_blamed_on_the_env(world: Mini, tmp_path: Pa
 
 
 def test_system_libraries_do_not_leak_into_the_env(world: Mini, tmp_path: Path) -> None:
-    foreign = tmp_path / "opt" / "rocm" / "lib"  # no spaces, at which the loader splits LD_PRELOAD
+    foreign = tmp_path / "opt" / "rocm" / "lib"  # no spaces, because the loader splits LD_PRELOAD at them
     foreign.mkdir(parents=True)
     for name in ("libamdhip64.so.6", "librocblas.so.6"):
         (foreign / name).write_bytes(standin_libraries()["hip" if "hip" in name else "rocblas"])

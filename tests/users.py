@@ -1,4 +1,4 @@
-"""Commands under other users and permissions."""
+"""Running commands as other users and with other permissions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def missing(what: str) -> None:
 
 
 def unprivileged() -> list[str]:
-    """Build a command prefix that drops root's privilege to ignore file permissions."""
+    """Build a command prefix that drops root's ability to bypass file permissions."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return []
     if shutil.which("setpriv") is None:

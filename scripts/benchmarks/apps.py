@@ -1,7 +1,7 @@
 """The overhead that `rocenv kernels build` adds to the compiler, and the steps in `rocenv mem probe`.
 
 This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears the kernel
-cache there. It counts only the steps of the memory search, on partly used cards of several sizes.
+cache there. For the memory search, it counts only the steps, on partly used cards of several sizes.
 """
 
 from __future__ import annotations

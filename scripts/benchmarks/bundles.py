@@ -1,4 +1,4 @@
-"""The time that it takes to write a bundle, and to create an env from it."""
+"""The time it takes to write a bundle and to create an env from it."""
 
 from __future__ import annotations
 

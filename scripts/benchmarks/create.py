@@ -62,7 +62,7 @@ def first_env(bench: Bench, packages: list[Path]) -> list[Figure]:
 
 
 def second_env(bench: Bench) -> list[Figure]:
-    """Compare creating a second env with the same set with hard-linking the tree of the first env."""
+    """Compare creating a second env from the same set with hard-linking the first env's tree."""
     envs = bench.home / "envs"
     runs: dict[str, list[Run]] = {"second": [], "cp": []}
     for _ in range(3 * bench.repetitions):

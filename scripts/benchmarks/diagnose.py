@@ -117,7 +117,7 @@ def escaped(literal: str) -> str:
 
 
 def copy_profiles(target: Path) -> int:
-    """Write profiles with TIMES as many rules and different literals, and return the original number."""
+    """Write profiles with TIMES as many rules and different literals, and return the original count."""
     import tomlkit
 
     shutil.copytree(PROFILES, target)

@@ -1,4 +1,4 @@
-"""The time that it takes to check a node, and to compare many nodes."""
+"""The time it takes to check a node and to compare many nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time that it takes to read the data and to resolve requests, in a single process."""
+"""The time it takes to read the data and resolve requests in a single process."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
 
 
 def look(shell: str, here: Path) -> float:
-    """Return the time of a check for `.rocenv`, five folders deep, if nothing has changed."""
+    """Return how long a check for `.rocenv` takes, five folders deep, if nothing has changed."""
     deep = here.joinpath("a", "b", "c", "d")
     deep.mkdir(parents=True, exist_ok=True)
     hook = here / f"hook.{shell}"
@@ -173,7 +173,7 @@ def by_turns(argvs: dict[str, tuple[str, ...]], folder: Path, rounds: int = ROUN
 
 
 def module_figure(prefix: Path, here: Path) -> list[Figure]:
-    """Compare loading the module of an env with loading an empty module, in bash with Lmod."""
+    """Compare loading an env's module with loading an empty one, in bash with Lmod."""
     if not LMOD.exists():
         return []
     (here / "modules").mkdir(exist_ok=True)

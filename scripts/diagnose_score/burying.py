@@ -65,7 +65,7 @@ class Noise:
         return data * min(TIMES, _MAX_BYTES // len(data) + 1)
 
     def powershell(self, log: str) -> bytes:
-        """Encode a log like PowerShell's `>`."""
+        """Encode a log as PowerShell's `>` does."""
         return ("\ufeff" + _joined(self.around(log), _lines(log)).replace("\n", "\r\n")).encode("utf-16-le")
 
     def packed(self, log: str) -> bytes:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-NONE = "none"  # the label for a log in which any finding is wrong
+NONE = "none"  # the label for a log for which any finding is wrong
 FIRST, AMONG, SILENT = 0.95, 0.98, 0.95
 JUDGED = {"first, accepted": FIRST, "among, accepted": AMONG, "silent, accepted": SILENT}
 GOALS = {"first": FIRST, "among": AMONG, "silent": SILENT, **JUDGED}

@@ -69,7 +69,7 @@ def names(things: Iterable[str]) -> dict[str, str]:
 def survey(
     parts: Sequence[Part], network: Network, timeout_s: float, report: Callable[[str], None]
 ) -> list[Outcome]:
-    """Check all parts, and return their results in the same order within `timeout_s`.
+    """Check all parts within `timeout_s`, and return their results in the same order.
 
     All sites are checked at the same time. If a site does not respond in time, the thread runs until the
     process ends.

@@ -1,4 +1,4 @@
-"""The command line: import the module of a command when it is called, and turn errors into text.
+"""The command line: import a command's module when the command is called, and turn errors into text.
 
 Each command is imported only when it is used, so `rocenv run` does not wait for imports of `create`.
 """
@@ -77,7 +77,7 @@ GROUPS = {
 }
 COMMANDS = {name: row for group in GROUPS.values() for name, row in group.items()}
 ALIASES = {"ls": "list", "rm": "remove"}
-# Names of these commands in other tools.
+# Other tools' names for these commands.
 _ELSEWHERE = {
     **dict.fromkeys(("add", "init", "install", "new", "setup", "sync"), "create"),
     **dict.fromkeys(("delete", "del", "uninstall"), "remove"),

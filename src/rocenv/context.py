@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rocenv.install.store import Section
     from rocenv.net import Network
 
-FRESH_S = 6 * 3600.0  # newer package indexes are used without contacting the server
+FRESH_S = 6 * 3600.0  # package indexes newer than this are used without contacting the server
 
 
 class Context:
@@ -51,7 +51,7 @@ class Context:
         self.home = home or Home.default()
         self.max_age_s = max_age_s
         self._offline = offline
-        self.bundled: Mapping[str, Section] = {}  # files of the bundle that `create` reads: sha256 -> place
+        self.bundled: Mapping[str, Section] = {}  # files in `create`'s bundle: sha256 -> section
         self.proven: frozenset[str] = frozenset()  # hashes of that bundle's files that signed indexes list
         self.index_pages: dict[str, tuple[str, str]] = {}  # Python package indexes read by this command
         given = {"matrix": matrix, "network": network, "progress": progress}

@@ -31,8 +31,8 @@ def differences(
 ) -> dict[str, str]:
     """Compare the files below `root` with a list: path -> `missing`, `changed` or `unreadable: ...`, sorted.
 
-    Unlisted files are ignored. A file whose folder is now a link counts as missing, even if the target of
-    the link contains the file. `progress` shows the progress of hashing.
+    Unlisted files are ignored. A file whose folder is now a link counts as missing, even if the link's
+    target contains the file. `progress` reports hashing progress.
     """
     if progress is None:
         return _differences(root, files, lambda _size: None)
@@ -71,7 +71,7 @@ def _same(found: FileEntry, expected: FileEntry) -> bool:
 
 
 def _real_folders(root: Path, files: Iterable[str]) -> frozenset[str]:
-    """List the folders of these files that are not behind links, relative to `root`; `""` is the root."""
+    """List the files' folders that are not behind links, relative to `root`; `""` is the root."""
     real = {""}
     wanted = {str(folder) for path in files for folder in PurePosixPath(path).parents}
     for folder in sorted(wanted - {"."}):  # parents come before their subfolders
@@ -93,7 +93,7 @@ def file_entry(path: Path) -> FileEntry:
         return FileEntry(link=os.readlink(path))
     if not stat.S_ISREG(info.st_mode):
         raise OSError(errno.EINVAL, "not a file", str(path))
-    # Windows does not have such a bit, so Python derives it from the file name.
+    # Windows has no such bit, so Python derives it from the file name.
     executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
     return FileEntry(sha256=sha256_of(path), size_bytes=info.st_size, executable=executable)
 

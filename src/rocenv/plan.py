@@ -59,7 +59,7 @@ class Miss:
 
     @property
     def is_permanent(self) -> bool:
-        """Whether the channel does not have the component, so that neither waiting nor a mirror helps."""
+        """Whether the channel lacks the component, so that neither waiting nor a mirror helps."""
         return self.error.code in (NotAvailable.code, "gone")
 
 
@@ -82,7 +82,7 @@ def make_plan(
         changes: Environment changes that this machine needs in addition to the set's.
         notes: Notes on the request; they come first.
         unlisted: If no set's files can be listed, return the best set without files and add a note.
-        fallback: Accept a set that is worse than the preferred one if that cannot be downloaded.
+        fallback: Accept a worse set if the preferred one cannot be downloaded.
 
     Raises:
         OnlyFallback: The best set that can be downloaded is worse than another, and `fallback` is off.
@@ -147,7 +147,7 @@ def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
 
 
 def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
-    """Whether a set has different series, or supports the GPU less well, than the preferred one."""
+    """Whether a set has different series than the preferred one, or supports the GPU less well."""
     versions, better = (
         {kind: series(version) for kind, version in each.versions} for each in (candidate, preferred)
     )
@@ -207,7 +207,7 @@ def _chosen(request: Request, context: Context, machine: Machine | None, *, unli
 def _parts(
     candidate: Candidate, request: Request, context: Context, missed: Sequence[Miss]
 ) -> tuple[tuple[Component, ...], tuple[str, ...]] | Miss:
-    """Return a set's components with all files, and notes; or the first unavailable component."""
+    """Return a set's components with all files and notes, or the first unavailable component."""
     down = {_source_name(miss.choice): miss.error for miss in missed if miss.error.code in _DOWN}
     for choice in candidate.parts:
         if _source_name(choice) in down:
@@ -230,14 +230,14 @@ def _outlines(candidate: Candidate, request: Request, context: Context) -> tuple
 
 
 def _source_name(choice: Choice) -> str:
-    """Return the name of the source: the host of an index, or the channel."""
+    """Return the source's name: an index's host, or the channel."""
     return urlsplit(choice.channel).netloc or choice.channel
 
 
 def _reasons(missed: Sequence[Miss], matrix: Matrix | None = None) -> list[tuple[str, str]]:
     """Pair unavailable sets with reasons; sets with the same missing component and reason are merged.
 
-    With a matrix, explain the names of channels.
+    With a matrix, explain channel names.
     """
     sets: dict[tuple[str, str], list[str]] = {}
     for miss in missed:
@@ -251,7 +251,7 @@ def _reasons(missed: Sequence[Miss], matrix: Matrix | None = None) -> list[tuple
 
 
 def _how_to_set_mirrors(missed: Sequence[Miss]) -> tuple[str, ...]:
-    """Return the commands that set the mirrors which this machine lacks."""
+    """Return the commands that set the mirrors that this machine lacks."""
     lacking = (miss.error for miss in missed if miss.error.code == "no-mirror")
     return tuple(dict.fromkeys(hint for error in lacking for hint in error.hints))
 

@@ -179,7 +179,7 @@ class Prefix:
         )
 
     def record_wherever_made(self) -> Record:
-        """Read the record, even of a moved or copied env; raises the same errors as `record`."""
+        """Read the record, even that of a moved or copied env; raises the same errors as `record`."""
         self.require_complete()
         path = self.own / "record.json"
         try:
@@ -230,7 +230,7 @@ class Prefix:
         )
 
     def wipe(self) -> None:
-        """Remove the prefix, complete or not; remove only the link if it is one.
+        """Remove the prefix, complete or not; if it is a link, remove only the link.
 
         The record is removed first and `.rocenv` last, so an interrupted removal leaves an incomplete env.
         """
@@ -325,7 +325,7 @@ def prefix_of(home: Home, name: str) -> Prefix:
     """Return the prefix of an env, which need not exist; on Windows, use the folder's spelling.
 
     Raises:
-        PrefixError: The name is invalid, or others could change the programs in the home.
+        PrefixError: The name is invalid, or other users could change the programs in the home.
     """
     reason = _against_name(name)
     if reason:

@@ -69,7 +69,7 @@ def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
 
 
 def folders_of(lock: Lock) -> tuple[str, ...]:
-    """List the folders where the libraries of a ZLUDA set look for one another."""
+    """List the folders where a ZLUDA set's libraries look for one another."""
     build = zluda_of(lock)
     rocm = lock.part("rocm")
     if build is None or rocm is None or rocm.layout is None:

@@ -42,7 +42,7 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
 
     Raises:
         DataError: `[defaults]` has a key that is not an option.
-        RocenvError: There is neither a target nor a usable GPU, or no such app.
+        RocenvError: There is neither a target nor a usable GPU, or the app is unknown.
     """
     request = _with_defaults(request, context, report)
     host = detect(context.matrix)
@@ -69,7 +69,7 @@ def complete_request(request: Request, context: Context, report: Callable[[str],
 
 
 def targets_meant(text: str, matrix: Matrix) -> tuple[str, ...]:
-    """Return the targets in a list of targets and products, separated by commas, each once.
+    """Return the distinct targets in a comma-separated list of targets and products.
 
     Raises:
         RocenvError: A name is unknown or ambiguous.
@@ -149,7 +149,7 @@ def _machine_for(
     if all(gpu.target not in request.targets for gpu in host.gpus):
         # The GPU is in another machine, or Windows did not report WSL's GPU.
         return machine, ()
-    # A version with three parts (6.10.5) is the module's own and does not identify a ROCm release.
+    # A three-part version (6.10.5) is the module's own and does not identify a ROCm release.
     kernel_driver = host.driver.amdgpu if host.driver.amdgpu.count(".") > 3 else ""
     driver = kernel_driver if host.platform == "linux" else host.driver.release
     # With AMD's own driver, and on WSL, the kernel's version does not matter.

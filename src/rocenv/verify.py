@@ -80,7 +80,7 @@ def verify(
         timeout_s: Time limit per rung, or 0 for a default that depends on the set.
         report: Called with each result.
         last: Runs after the ladder with its results, and adds one.
-        level: Check a node of a cluster: store nothing, because nodes share the env; `quick` runs only short
+        level: Check a cluster node: store nothing, because nodes share the env; `quick` runs only short
             rungs and compares file sizes instead of hashes.
         until: Deadline for all rungs, on the monotonic clock.
 
@@ -124,7 +124,7 @@ def verify(
         advice=tuple(_advice(prefix, record, matrix, known[:1], driver)) if known else (),
         when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
-    # Store only results about the env, not those for another target or of an app.
+    # Store only results about the env, not those for another target or an app.
     if level is None and verification.target in (record.lock.code_target, *record.lock.request.more_targets):
         of_env = replace(verification, results=tuple(each for each in results if each.rung != APP_RUNG))
         _keep(lambda: prefix.write_verification(of_env), prefix.own, progress)
@@ -155,7 +155,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
 
 
 def _require_room(folder: Path, hint: str) -> None:
-    """Create the folder; raise RocenvError if it is not writable, which would look like a failing rung."""
+    """Create the folder; raise RocenvError if it is not writable, or else a rung would seem to fail."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -234,7 +234,7 @@ def _lacking_kernels(prefix: Prefix, lock: Lock, target: str, rung: str) -> str:
 
 
 def _with_causes(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
-    """Add to a failed rung the codes of the set's known problems and of the causes found in its output."""
+    """Add codes to a failed rung: the set's known problems, and the causes found in the rung's output."""
     if result.rung == "files" or result.status not in _BROKEN:
         return result
     from rocenv.diagnose import diagnose_bytes

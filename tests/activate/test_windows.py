@@ -165,7 +165,7 @@ SINGLE = "'\u2018\u2019\u201a\u201b"
     st.text(st.one_of(st.sampled_from(SINGLE + '$`"()#{}\\ a'), st.characters(codec="utf-8")), max_size=12)
 )
 def test_no_character_in_a_value_ends_a_powershell_literal(value: str) -> None:
-    # Scan like PowerShell: any of five quotes ends the literal unless another one follows.
+    # Scan like PowerShell: any of five quote characters ends the literal unless another one follows.
     quoted, read, position = powershell.quote(value), "", 1
     whole = not quoted.startswith("(")
     while position < len(quoted) and not whole:

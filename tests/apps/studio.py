@@ -77,7 +77,7 @@ class Studio:
 
     @property
     def scene(self) -> Path:
-        """A scene of 16 by 16 pixels and one sample that is rendered on the GPU."""
+        """A scene of 16 by 16 pixels, rendered on the GPU with one sample."""
         return self.folder / "scene.blend"
 
     @property

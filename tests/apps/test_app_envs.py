@@ -1,4 +1,4 @@
-"""Apps from a distribution in an env, where they find their files in the prefix."""
+"""Distribution apps in an env, which find their files in the prefix."""
 
 from __future__ import annotations
 

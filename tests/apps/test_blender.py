@@ -247,7 +247,7 @@ class TestFault:
         said = (
             "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x2. Reason: Page not present "
         )
-        # Print Blender's real output, hundreds of lines, up to the first sample, which is when the kernel
+        # Print Blender's real output (hundreds of lines) up to the first sample, which is when the kernel
         # runs.
         real = script.rename(bench.app / "real")
         script.write_text(

@@ -81,7 +81,7 @@ def test_the_closure_is_cached_while_the_index_is_unchanged(inside: Inside) -> N
 
 
 def test_a_planted_closure_file_is_ignored_and_recomputed(inside: Inside) -> None:
-    """The file lists planted packages under the right name, which anyone can compute."""
+    """The planted file lists forged packages and has the right name, which anyone can compute."""
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
     whole = answer.read_bytes()
@@ -198,7 +198,7 @@ def test_a_missing_distribution_keyring_is_reported(inside: Inside) -> None:
 
 
 def test_a_third_party_archive_with_the_suites_name_is_not_a_mirror(inside: Inside) -> None:
-    """Archives of browsers, for example, often call their suite `stable` and do not use `Signed-By`."""
+    """Browser archives, for example, often call their suite `stable` and do not use `Signed-By`."""
     (inside.mini.sysroot / "usr/share/keyrings/mini.gpg").unlink()
     url = inside.mini.server.url
     inside.write_sources(f"Types: deb\nURIs: {url}/vendor\nSuites: mini\nComponents: main\n")

@@ -124,7 +124,7 @@ def test_a_changed_index_replaces_the_old_one(world: World) -> None:
 
 
 def test_by_hash_requests_succeed_during_a_mirror_update(world: World) -> None:
-    """The mirror is updated after `InRelease` was read, but still has the old list under its hash."""
+    """The mirror is updated after `InRelease` is read, but still has the old list under its hash."""
     signed = world.repo.read("InRelease")
     world.repo.add("a", "2")
     world.repo.publish()

@@ -19,7 +19,7 @@ MIRROR = "http://mirror.example.org/debian"
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty apt configuration of another machine."""
+    """Another machine's empty apt configuration."""
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
     folder = tmp_path / "etc/apt"
     (folder / "sources.list.d").mkdir(parents=True)

@@ -67,7 +67,7 @@ class Scenery:
         return self
 
     def env(self, name: str, rocm: str = "", torch: str = "") -> Env:
-        """Add a complete env with these versions but without files."""
+        """Add a complete env with these versions but no files."""
         parts = {"rocm": rocm, "torch": torch}
         components = tuple(
             Component(kind=kind, name=kind, version=version, channel="amd", why="")  # type: ignore[arg-type]

@@ -161,7 +161,7 @@ class TestExamine:
     def test_a_bundle_includes_what_a_check_observed_on_the_machine(
         self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The check cannot find it in a snapshot, so the bundle contains the observation itself."""
+        """The check cannot find the problem in a snapshot, so the bundle contains the observation."""
 
         def tried(_context: CheckContext) -> Observation | None:
             values = {"check": "locks", "error": "ENOLCK"}
@@ -257,7 +257,7 @@ NAMES = st.one_of(
 
 @st.composite
 def secrets(draw: st.DrawFn) -> dict[str, str]:
-    """Draw private facts about a machine that occur nowhere else on the machine."""
+    """Draw private facts about a machine that occur nowhere else on it."""
     names = draw(st.lists(NAMES, min_size=7, max_size=7, unique_by=str.casefold))
     folded = [name.casefold() for name in names]
     assume(all(len(name) > 3 for name in names))

@@ -26,7 +26,7 @@ C_LIBRARY = '[[c_library]]\npackage = "libc6"\nloader = "ld"\nfiles = []\nstatus
 
 
 def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
-    """Write rows to the table `fact` or `channel`; each was last checked the given number of days ago."""
+    """Write rows to the `fact` or `channel` table; each was last checked the given number of days ago."""
     folder.mkdir()
     text = "schema = 1\n"
     for number, (table, age) in enumerate((*rows, ("c_library", 3000))):

@@ -54,7 +54,7 @@ class Case:
         return self.machine.context(envs=(env,), env=env, **more)
 
     def verified(self, when: str = "2026-11-20T10:00:00+00:00", **last: Any) -> None:
-        """Write a `verify` result whose last rung is changed."""
+        """Write a `verify` result with its last rung changed."""
         told = {"schema": 1, "when": when, "rungs": [*RUNGS[:-1], RUNGS[-1] | last]}
         (self.prefix.own / "verified.json").write_text(json.dumps(told))
 
@@ -108,7 +108,7 @@ def test_a_missing_or_changed_file_is_reported(case: Case, fault: str) -> None:
 
 
 def test_starting_a_program_does_not_read_the_list_of_files(mini: Mini) -> None:
-    """It has tens of thousands of lines; the list matters only if a main part is missing."""
+    """The list has tens of thousands of lines, and matters only if a main part is missing."""
     mini.create()
     prefix = Prefix(mini.prefix("demo"))
     record = prefix.record()

@@ -377,7 +377,7 @@ def test_a_machine_without_an_amd_gpu_is_reported(machine: Machine) -> None:
 
 
 def test_every_env_that_does_not_work_with_the_driver_is_reported(machine: Machine, tmp_path: Path) -> None:
-    """With one command per env."""
+    """The report contains one command per env."""
     lab = Lab(tmp_path)
     for name in ("one", "two"):
         machine.env(lab.make_zluda(name, parts=zluda_parts("6.2.4", "3.9.4")))

@@ -75,7 +75,7 @@ def test_a_quarantined_env_file_is_reported(with_env: Machine) -> None:
 
 
 def test_each_envs_quarantined_files_are_reported(machine: Machine, tmp_path: Path) -> None:
-    """With one repair command per env."""
+    """The report contains one repair command per env."""
     lab = Lab(tmp_path)
     for name in ("one", "two"):
         prefix = lab.make_zluda(name)

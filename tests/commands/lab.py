@@ -1,4 +1,4 @@
-"""The real program on a home with empty envs that rocenv considers complete."""
+"""The real program in a home with empty envs that rocenv considers complete."""
 
 from __future__ import annotations
 

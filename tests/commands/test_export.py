@@ -216,7 +216,7 @@ def _mounted(steps: str, *words: object, env: Mapping[str, str]) -> subprocess.C
 
 
 def test_an_image_is_mounted_without_root_and_its_env_works(mini: Mini) -> None:
-    """squashfuse mounts the image, and a bind mount in a user namespace shows it at its path."""
+    """squashfuse mounts the image, and a bind mount in a user namespace makes it appear at its path."""
     for name in ("mksquashfs", "squashfuse", "unshare"):
         program(name)
     if not os.access("/dev/fuse", os.W_OK):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["second user", "read-only", "second user, read-only"])
 def run(mini: Mini, request: pytest.FixtureRequest) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """A function that runs rocenv as another user than the owner of the home, or on a read-only home."""
+    """A function that runs rocenv as a user other than the home's owner, or with a read-only home."""
     text = (profiles_folder() / "environment.toml").read_text("utf-8")
     rows = [f"[[environment]]{row}" for row in text.split("[[environment]]") if '"{prefix}/cache' in row]
     (mini.root / "profiles" / "caches.toml").write_text("\n".join(["schema = 1", *rows]), "utf-8")

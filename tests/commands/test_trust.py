@@ -62,7 +62,7 @@ def folder_with(lab: Lab, content: bytes, name: str = "there") -> Path:
 
 
 def assert_refused(lab: Lab, folder: Path | bytes, *parts: str) -> str:
-    """Assert that `--check` refuses a folder in one or two printable lines; return them."""
+    """Assert that `--check` rejects a folder in one or two printable lines; return them."""
     done = lab.run("trust", "--check", os.fsencode(folder))
     assert (done.returncode, done.stdout) == (1, b""), done
     text = done.stderr.decode()

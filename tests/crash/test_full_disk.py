@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @cache
 def namespace() -> tuple[str, ...]:
-    """Return a command prefix under which a command can mount filesystems."""
+    """Return a command prefix that lets a command mount filesystems."""
     if shutil.which("unshare") is not None:
         for options in (("-m",), ("-rm",)):
             command = ["unshare", *options, "mount", "-t", "tmpfs", "none", "/mnt"]

@@ -72,7 +72,7 @@ _FITTING: dict[str, Row] = {
 
 
 def example(table: str, **values: Any) -> Row:
-    """Return a minimal row that is valid next to `BASE`: the required fields plus `values`."""
+    """Return a minimal row that is valid alongside `BASE`: the required fields plus `values`."""
     return {**_object(TABLES[table]), **KNOWN, **_FITTING.get(table, {}), **values}
 
 

@@ -116,7 +116,7 @@ def test_an_unknown_target_is_rejected(table: str, field: str, tmp_path: Path) -
 
 
 def test_all_target_fields_are_listed() -> None:
-    """A field in a new table whose name says that it contains targets must be in the list above."""
+    """If the name of a field in a new table implies targets, the field must be in the list above."""
     words = re.compile(r"targets?|members|blas|compiles|compiled|official|ready|runs_as")
     every = ((table, name) for table, kind in TABLES.items() for name in kind.__struct_fields__)
     named = {(table, field) for table, field in every if words.fullmatch(field)}

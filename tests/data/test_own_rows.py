@@ -1,4 +1,4 @@
-"""User rows, which add to rocenv's rows or replace them; errors in them show the user's file."""
+"""User rows, which add to rocenv's rows or replace them; errors in them name the user's file."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class TestConditions:
     def test_ranges_compare_version_numbers(
         self, known: list[int], bound: list[int], sign: str, suffix: str
     ) -> None:
-        """They ignore suffixes, and 6.2 equals 6.2.0."""
+        """Comparisons ignore suffixes, and 6.2 equals 6.2.0."""
         expected = COMPARED[sign](padded(known), padded(bound))
         value = ".".join(map(str, known)) + suffix
         assert hold({"rocm": sign + ".".join(map(str, bound))}, {"rocm": (value,)}) is expected

@@ -1,4 +1,4 @@
-"""The `explain` pages of all subjects: readable, and with sources."""
+"""The `explain` pages for all subjects: readable, and with sources."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def world() -> Iterator[Mini]:
 
 
 def _base(folder: Path) -> None:
-    """Create a minimal base image from this machine's programs, because the usual ones must be downloaded."""
+    """Create a minimal base image from this machine's programs; the usual ones would need a download."""
     for name in PROGRAMS:
         program = shutil.which(name, path="/usr/bin:/bin")
         assert program
@@ -88,7 +88,7 @@ def test_an_ordinary_user_builds_an_image_and_runs_programs_in_its_env(world: Mi
     export = ("export", "demo", "--to", "apptainer", "--at", str(prefix), "-o", image)
     done = world.run(*export, timeout_s=300, PATH=f"{program.parent}:{os.environ['PATH']}")
     assert done.returncode == 0, done.stderr
-    # `cat` is started by the env's own loader and reads one of the env's files.
+    # The env's own loader starts `cat`, which reads one of the env's files.
     assert "hipconfig of the env" in user(
         "apptainer", "-q", "run", image, "cat", f"{prefix}/rocm/usr/bin/hipconfig"
     )

@@ -1,4 +1,4 @@
-"""The examples in docs/fleet.md, unmodified, on a real Slurm."""
+"""The examples in docs/fleet.md, run unmodified on a real Slurm cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def settings(cluster: Cluster, *lines: str) -> Iterator[None]:
 
 
 def wait_for(cluster: Cluster, node: str, state: str) -> str:
-    """Wait until a node has a state; return its drain reason."""
+    """Wait until a node reaches a state; return its drain reason."""
     for _ in range(150):
         found = cluster.sinfo()[node]
         if found[0] == state:

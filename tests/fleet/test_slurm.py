@@ -1,4 +1,4 @@
-"""`rocenv fleet verify` on a real Slurm."""
+"""`rocenv fleet verify` on a real Slurm cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def machine(cluster: Cluster, folder: Path, dkms: str = "6.8.5", gpus: int = 1) -> dict[str, str]:
-    """Return the variables of a node with this driver and number of GPUs."""
+    """Return the environment variables for a node with this driver and number of GPUs."""
     shutil.copytree(cluster.world.sysroot, folder, ignore=shutil.ignore_patterns("sys", "dev"))
     found = Root(folder).kernel(dkms=dkms).cpu()
     for number in range(1, gpus + 1):

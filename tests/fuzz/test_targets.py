@@ -1,4 +1,4 @@
-"""A short run of the targets, without atheris."""
+"""A short run of the fuzz targets, without atheris."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An empty machine, a matrix with a few rows, and detection on both."""
+"""An empty machine, a matrix with a few rows, and detection that uses both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fake machines: a Linux kernel's or Windows' files in the ROCENV_SYSROOT folder.
+"""Fake machines: the files of a Linux kernel or of Windows in the ROCENV_SYSROOT folder.
 
 Formats: torvalds/linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c, Documentation/ABI/testing/sysfs-bus-pci,
 ROCm/hip-tests:samples/1_Utils/hipInfo

@@ -1,4 +1,4 @@
-"""Identification of installed HIP SDKs."""
+"""Identifying installed HIP SDKs."""
 
 from __future__ import annotations
 

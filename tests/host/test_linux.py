@@ -1,4 +1,4 @@
-"""GPUs in Linux machines, each with a detail that would mislead simple detection code."""
+"""GPUs in Linux machines, each with a detail that would mislead naive detection code."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_an_unreadable_node_is_listed_as_a_gpu(root: Root, look: Look) -> None:
 
 
 def test_gpus_are_listed_without_permission_to_use_them(root: Root, tmp_path: Path) -> None:
-    """An unprivileged user can open neither `/dev/kfd` nor one of the nodes."""
+    """Permissions prevent an unprivileged user from opening `/dev/kfd` and one of the nodes."""
     root.kernel().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
     (root.path / "dev/kfd").chmod(0)
     (root.path / NODES / "1/properties").chmod(0)

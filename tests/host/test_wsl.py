@@ -107,8 +107,8 @@ def test_the_kernel_reports_whether_interop_is_off(root: Root, files: dict[str, 
     assert wsl.interop_is_off() is off
 
 
-# A fake of the Windows program, which test machines do not have. It responds to the expected query like
-# PowerShell 5.1 and rejects all others.
+# A fake of the Windows program, which test machines do not have. It responds to the expected query as
+# PowerShell 5.1 does and rejects all others.
 POWERSHELL = r"""
 import sys, time
 

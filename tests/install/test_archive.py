@@ -1,4 +1,4 @@
-"""Zip and 7z archives: valid, unsafe and damaged ones."""
+"""Valid, unsafe and damaged zip and 7z archives."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ def test_the_error_names_a_damaged_manifest_and_the_remedy(mini: Mini, bundle: P
 
 
 def test_a_package_cannot_be_the_lock_of_an_env(mini: Mini, bundle: Path) -> None:
-    """Unlike a lock, it can be missing, and of any size."""
+    """Unlike a lock, a package can be missing and can have any size."""
 
     def change(members: Members) -> None:
         manifest = manifest_in(members)
@@ -425,7 +425,7 @@ def test_giant_sizes_are_rejected_with_bounded_memory(tmp_path: Path) -> None:
 
 
 def test_reading_a_bundle_takes_little_memory(tmp_path: Path) -> None:
-    """Measured in a new process, because the test process already uses much memory."""
+    """Measured in a new process, because the test process already uses a lot of memory."""
     path = tmp_path / "many.tar"
     with path.open("wb") as out:
         out.write(member("MANIFEST.json")[0].tobuf(tarfile.GNU_FORMAT))

@@ -155,7 +155,7 @@ def test_repair_also_fixes_the_store_if_a_shared_file_is_damaged(mini: Mini) -> 
     assert shared.read_bytes() == right
     assert stat.S_IMODE(shared.stat().st_mode) == 0o444
     assert differences(mini) == ""
-    # The other env still has the damaged file until it is repaired, too.
+    # The other env keeps the damaged file until it, too, is repaired.
     assert HIP in differences(mini, "sibling")
     assert mini.run("repair", "sibling").returncode == 0
     assert differences(mini, "sibling") == ""

@@ -1,4 +1,4 @@
-"""`rocenv mirror`: another machine uses the folder through a web server and no other network."""
+"""`rocenv mirror`: another machine uses the folder through a web server and has no other network."""
 
 from __future__ import annotations
 

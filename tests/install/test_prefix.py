@@ -83,7 +83,7 @@ REFUSED = {
     " a": "begins",
     "n" * 201: "too long",
     "日" * 67: "too long",
-    "ΐ" * 100: "too long",  # as the name of the lock file, which all spellings share
+    "ΐ" * 100: "too long",  # as the lock file's name, which all spellings share
     "con": "device",
     "NUL": "device",
     "Com1": "device",

@@ -1,4 +1,4 @@
-"""`rocenv upgrade`: replacing an env's set with the newest one that matches its request, and undoing that."""
+"""`rocenv upgrade`: replacing an env's set with the newest that matches its request, and rolling back."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_rollback_without_an_upgrade_is_an_error(mini: Mini) -> None:
 
 
 class TestKilledSwap:
-    """Upgrades killed at any rename, which the next command completes without losing a set."""
+    """Upgrades killed at any rename; the next command completes them without losing a set."""
 
     @pytest.fixture
     def both(self, mini: Mini) -> Mini:

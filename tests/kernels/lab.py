@@ -90,7 +90,7 @@ class Lab:
         }
 
     def build(self, *args: str | Path, code: int = 0) -> dict[str, Any]:
-        """Build kernels and return the JSON output; it describes the error if the build fails."""
+        """Build kernels and return the JSON output, which describes the error if the build fails."""
         done = self.run(*args, "--json")
         assert done.returncode == code, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)

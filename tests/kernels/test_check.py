@@ -1,4 +1,4 @@
-"""Checks of the compiler's output."""
+"""Checking the compiler's output."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def carry(program: Path, model: Path, *arguments: str) -> Path:
 
 
 def write_model(path: Path, *, blocks: int = 4, block_mib: int = 4, context: int = 512) -> Path:
-    """Write a GGUF file with this many layers of about this size each."""
+    """Write a GGUF file with this many layers, each about this size."""
     width = 1024
     rows = block_mib * MIB // (2 * width)
     writer = GGUFWriter(path, "llama")

@@ -86,7 +86,7 @@ def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") 
 
 @dataclass
 class Lab:
-    """A ROCENV_HOME of its own; `env` is the environment of the commands that `run` starts."""
+    """A separate ROCENV_HOME; `env` is the environment of the commands that `run` starts."""
 
     root: Path
     env: dict[str, str] = field(default_factory=dict)
@@ -189,7 +189,7 @@ class Lab:
 
 
 def english_lines(text: str) -> list[str]:
-    """Return the lines without Chinese characters."""
+    """Return the lines that contain no Chinese characters."""
     return [line for line in text.splitlines() if line and not re.search("[一-龥]", line)]
 
 

@@ -28,7 +28,7 @@ print("FOLDER", os.getcwd())
 for name in {NAMES!r}:
     print(name, os.environ.get(name))
 """
-# Commands in wrapper scripts that override an env. Source: vladmandic/sdnext:webui.sh, and webui.sh in
+# Wrapper script commands that override an env. Source: vladmandic/sdnext:webui.sh, and webui.sh in
 # AUTOMATIC1111's webui and its forks
 WRAPPER = """#!/usr/bin/env bash
 [ -f webui-user.sh ] && . ./webui-user.sh
@@ -233,7 +233,7 @@ class TestOwnTorch:
         ],
     )
     def test_the_python_in_an_apps_folder_is_not_used(self, lab: Lab, typed: tuple[str, ...]) -> None:
-        """That Python would use a different torch without notice."""
+        """That Python would silently use a different torch."""
         on_linux(lab)
         home = put(lab, "sdnext")
         program(home / "venv/bin/python")
@@ -343,7 +343,7 @@ class TestRecognition:
         assert (done.returncode, b"Chat has no default command" in done.stderr) == (2, True)
 
     def test_the_most_specific_program_pattern_identifies_the_app(self, tmp_path: Path) -> None:
-        """`Llama-3.2.llamafile` is a llamafile, although its name starts with that of a model."""
+        """`Llama-3.2.llamafile` is a llamafile, although its name starts with a model name."""
         chosen, folder = choose(LAUNCHERS, "", ["/x/Llama-3.2-1B.llamafile"], tmp_path, platform="linux")
         assert (chosen.key, str(folder)) == ("llamafile", "/x")
         assert choose(LAUNCHERS, "", ["llama-server"], tmp_path, platform="linux")[0].key == "llama.cpp"

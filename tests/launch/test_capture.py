@@ -1,4 +1,4 @@
-"""Capture of a program's output, which must not change the program's behavior or lose output."""
+"""Capturing a program's output, which must not change the program's behavior or lose output."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ class TestLog:
         assert "http://***@host/x" in text
 
     def test_options_that_a_profile_marks_secret_are_masked(self, lab: Lab) -> None:
-        """This includes the env's variables, and errors that repeat the command."""
+        """This includes values in the env's variables and in errors that repeat the command."""
         lab.make(changes=(EnvChange(action="set", name="HF_TOKEN", value="hunter1"),))
         done = lab.run(
             "launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "-phunter6", "--port", "1"

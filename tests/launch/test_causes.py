@@ -129,7 +129,7 @@ class TestOwnLines:
         assert re.findall(r"\[[a-z-]+\]", said) == []
 
     def test_rocenvs_explanation_is_not_read_as_output(self, lab: Lab) -> None:
-        """It repeats the app's last lines, which would then count twice."""
+        """The explanation repeats the app's last lines, which would otherwise count twice."""
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         log = lab.log().decode().split("\n")

@@ -1,4 +1,4 @@
-"""Device lists of programs, from which `launch` selects a GPU or reports that none is suitable."""
+"""Programs' device lists, from which `launch` selects a GPU or reports that none is suitable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that rocenv built for an app, which `launch` makes the app use."""
+"""Kernels that rocenv built for an app and that `launch` makes the app use."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Bench(Lab):
     def blender(
         self, version: str, *, name: str = "blender", help_lines: Sequence[str] = NEW_HELP, more: str = ""
     ) -> None:
-        """Write a fake Blender that prints its arguments and logs version queries in the file `asked`."""
+        """Write a fake Blender that prints its arguments and logs version queries to the file `asked`."""
         path = self.app / name
         text = "\n".join(f"{line}\n\tSentence." for line in help_lines)
         path.write_text(
@@ -142,7 +142,7 @@ class TestArguments:
     def test_arguments_of_a_script_are_not_mistaken_for_arguments_of_blender(
         self, bench: Bench, theirs: str
     ) -> None:
-        """`-h` may be a script's option for a height, but Blender's `-h` means help."""
+        """`-h` may be a script's height option, but Blender's `-h` means help."""
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render("-P", "my.py", "--", *theirs.split())
         assert done.stdout.startswith("ARGS --python-exit-code 1 --debug-cycles")

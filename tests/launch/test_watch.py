@@ -1,4 +1,4 @@
-"""Recognition of messages in an app's output."""
+"""Recognizing messages in an app's output."""
 
 from __future__ import annotations
 

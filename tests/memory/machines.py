@@ -1,4 +1,4 @@
-"""Simulated machines, with the kernel's files about GPU memory and processes."""
+"""Simulated machines, with the kernel files that describe GPU memory and processes."""
 
 from __future__ import annotations
 

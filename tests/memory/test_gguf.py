@@ -1,4 +1,4 @@
-"""The GGUF reader, compared with the `gguf` package, and on hostile files."""
+"""The GGUF reader, compared with the `gguf` package and run on hostile files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that use GPU memory, even if some are hidden, hostile or already gone."""
+"""Processes that use GPU memory, some of them hidden, hostile or already gone."""
 
 from __future__ import annotations
 

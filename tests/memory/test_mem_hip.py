@@ -77,7 +77,7 @@ def test_mem_model_uses_the_free_memory_reported_by_hip(mini: Mini, machine: Mac
 
 
 def put_setting(mini: Mini) -> None:
-    """Write a setting for a program called `some`."""
+    """Write a setting for a program named `some`."""
     source = 'status = "tested"\nsource = "x"\nchecked = "2026-11-22"\n'
     row = '[[setting]]\nprogram = "some"\nkey = "k"\ntitle = "t"\ntext = "x"\nwhere = "variable"\n'
     values = 'variables = ["A"]\nvalue = "1"\n'

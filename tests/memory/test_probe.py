@@ -85,7 +85,7 @@ class Bench:
 
     @property
     def peak(self) -> int:
-        """The peak of allocated memory, in bytes."""
+        """The peak allocated memory, in bytes."""
         return int(self.peak_file.read_text().split()[0])
 
     @property

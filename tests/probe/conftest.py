@@ -197,7 +197,7 @@ int rocsolver_get_version_string_size(void *size) { return size == 0 ? 0 : 1; }
 
 @pytest.fixture(scope="session")
 def zluda(tmp_path_factory: pytest.TempPathFactory) -> Set:
-    """A set like one with ZLUDA: the CUDA libraries resolve to the HIP libraries, which are already
+    """A set like those with ZLUDA: the CUDA libraries resolve to the HIP libraries, which are already
     loaded."""
     prefix = tmp_path_factory.mktemp("zluda")
     lib = prefix / "lib"

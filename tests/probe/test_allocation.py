@@ -1,4 +1,4 @@
-"""The child process of `mem probe` on the fakes: its results, and its exit together with its parent."""
+"""The child process of `mem probe` on the fakes: its results, and its exit when its parent dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of vendor structures and calls, in which a wrong offset would read garbage without an error."""
+"""The tables of vendor structures and calls, where a wrong offset would silently read garbage."""
 
 from __future__ import annotations
 

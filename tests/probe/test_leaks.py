@@ -1,4 +1,4 @@
-"""Leaks: libraries loaded from outside the prefix, in whatever way."""
+"""Leaks: libraries loaded from outside the prefix, by any means."""
 
 from __future__ import annotations
 

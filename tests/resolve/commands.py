@@ -1,4 +1,4 @@
-"""Parsing of suggested command lines, as the program does it."""
+"""Parsing suggested command lines the way the program does."""
 
 from __future__ import annotations
 

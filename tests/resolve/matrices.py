@@ -133,7 +133,7 @@ def _mixed(row: RocmSet) -> RocmSet:
 
 
 def _nightly(row: RocmWheels) -> RocmWheels:
-    """Make rows for nightly builds rolling, which they are in the real data."""
+    """Make rows for nightly builds rolling, as they are in the real data."""
     if row.channel == "therock":
         return row
     return structs.replace(row, floating=True, version=series(row.version))

@@ -43,7 +43,7 @@ class Parts:
 
     @property
     def root(self) -> tuple[object, ...]:
-        """The key for which only the best set is shown."""
+        """The key of a group of sets, of which only the best is shown."""
         return (self.rocm, self.override)
 
 
@@ -267,7 +267,7 @@ def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
 
 
 def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
-    """A sort key: releases before candidates, for ROCm wheels builds on AMD's lists, then newest first."""
+    """A sort key: releases before candidates, then (ROCm wheels only) those on AMD's lists, then newest."""
     if torch is None:
         return ()
     sure = SURE[torch.status] if torch.channel else 0
@@ -275,7 +275,7 @@ def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
 
 
 def promised(row: RocmSet | RocmWheels, targets: tuple[str, ...]) -> int:
-    """Return 0 if AMD supports all targets, 1 if the wheels are release-ready for the others, or 2."""
+    """Return 0 if AMD supports all targets, 1 if the wheels are release-ready for the others, else 2."""
     if set(targets) <= set(row.official):
         return 0
     ready = set(row.ready) if isinstance(row, RocmWheels) else set()
@@ -318,7 +318,7 @@ def linux_rank(parts: Parts, world: World) -> tuple[object, ...]:
 
 
 def tested_with_driver(release: str, world: World) -> bool:
-    """Whether a release works with the kernel driver, or nothing is known; driver versions are series."""
+    """Whether the kernel driver supports a release, or nothing is known; driver versions are series."""
     pairs = world.matrix.driver_pair
     driver = world.driver
     heard = any(driver in row.drivers or release in row.rocm for row in pairs)

@@ -42,7 +42,7 @@ class Impossible:
 
 
 OTHER = matrices.OTHER_TARGET
-# Table, row generator, and fields that make it a row about a different target.
+# Table, row generator, and fields that turn a row into one about a different target.
 OTHERS: list[tuple[str, matrices.Make[Any], dict[str, Any]]] = [
     ("rocm", matrices.rocm, {"compiles": (OTHER,), "blas": (OTHER,), "official": (OTHER,), "version": "9.9"}),
     (

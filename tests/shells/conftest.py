@@ -1,4 +1,4 @@
-"""Collection of checklist tests by line and shell."""
+"""Collecting checklist tests by line and shell."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ CHANGES = (
     set_("EMPTY", ""),
     unset("HIP_PATH_57"),
 )
-# Environment variables that shells maintain themselves.
+# Environment variables that shells set themselves.
 _SHELLS_OWN = re.compile(r"_|SHLVL|OLDPWD|PWD|XONSH.*|NU_VERSION|_AST_FEATURES|ROCENV_HOME")
 
 

@@ -43,7 +43,7 @@ _NU_MISE = (
 
 
 class Neighbour:
-    """A tool in one shell; its methods return code, as those of a driver do."""
+    """A tool in one shell; its methods return code, as a driver's do."""
 
     name: ClassVar[str]
     shells: ClassVar[tuple[str, ...]]  # the shells that its documentation lists as supported
@@ -182,7 +182,7 @@ class Virtualenv(Venv):
 
 
 class Direnv(Neighbour):
-    """direnv, which restores every variable to its value on entry when the user leaves the folder."""
+    """direnv: when the user leaves the folder, it restores every variable to its value on entry."""
 
     name = "direnv"
     shells = ("bash", "zsh", "fish", "tcsh", "elvish")

@@ -40,7 +40,7 @@ os._exit(connection.recv(1)[0])
 @cache
 def resident_rocenv() -> Path:
     """Start the process and return the path of its client program; the process ends when this one does."""
-    # The path of a socket can have at most 107 bytes.
+    # A socket's path can be at most 107 bytes long.
     folder = Path(tempfile.mkdtemp(prefix="resident-", dir="/tmp"))
     address, program = str(folder / "socket"), folder / "rocenv"
     program.write_text(_CLIENT.format(python=os.path.realpath(sys.executable), address=address))

@@ -107,7 +107,7 @@ class Table:
         return "read" if shell == "powershell" and line in test_powershell.REVIEWED else "?"
 
     def bad(self, *, part: bool) -> list[tuple[int, str]]:
-        """Return the cells that failed, including those that were not tested unless only a `part` ran."""
+        """Return the cells that failed, including untested ones unless only a `part` ran."""
         bad = ("FAIL",) if part else ("FAIL", "?")
         return [(line, shell) for line in LINES for shell in SHELLS if self.cell(line, shell) in bad]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PROMPT = "#> "  # the end of every prompt
-# The time for which a waiting shell must be silent after its prompt.
+# How long a waiting shell must stay silent after its prompt.
 _QUIET_S = 0.05
 _LIMIT_S = 20.0
 _ESCAPES = re.compile(
@@ -50,7 +50,7 @@ class Terminal:
         until = time.monotonic() + 0.5
         while os.waitpid(self._pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > until:
-                # A traced process survives the death of strace, so kill both.
+                # A traced process outlives strace, so kill both.
                 for pid in (*_children(self._pid), self._pid):
                     os.kill(pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
@@ -113,7 +113,7 @@ def _states(pid: int) -> list[str]:
 
 
 def _read_threads(pid: int, name: str) -> list[str]:
-    """Return the contents of the file `name` in /proc for each thread that still exists."""
+    """Return the contents of the /proc file `name` for each thread that still exists."""
     found = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

@@ -1,7 +1,7 @@
 """The activation checklist, line by line, in every applicable shell.
 
 `scripts/test-shells` prints the result as a table. `test_neighbours.py` tests the line about other tools, and
-`tests/windows/test_cmd.py` tests those about cmd. Tests of the peculiarities of each shell are in separate
+`tests/windows/test_cmd.py` tests those about cmd. Tests of each shell's peculiarities are in separate
 files.
 """
 
@@ -448,7 +448,7 @@ def test_activating_a_missing_or_moved_env_is_an_error(work: Work) -> None:
 
 @line(39)
 def test_activating_a_copied_env_is_an_error_but_activating_it_through_a_link_works(work: Work) -> None:
-    """Only some shells provide the path of the script that they source."""
+    """Only some shells expose the path of the script that they source."""
     prefix = work.env()
     copy, link = prefix.with_name("copy"), prefix.with_name("link")
     shutil.copytree(prefix, copy, symlinks=True)

@@ -1,4 +1,4 @@
-"""The script for bash on Windows (Git, MSYS2, Cygwin), tested in the bash on this machine.
+"""The script for bash on Windows (Git, MSYS2, Cygwin), tested in this machine's bash.
 
 A test folder replaces the drives. These tests cannot check how the runtimes convert `PATH` for Windows
 programs.

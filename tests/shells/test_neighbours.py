@@ -1,6 +1,6 @@
 """Checklist line 31: envs inside and around conda, venv, virtualenv, direnv and mise.
 
-In an order such as `TRrt`, `T` and `t` activate and deactivate the tool; `R` and `r` do so for the env.
+In an order such as `TRrt`, `T` and `t` activate and deactivate the tool, and `R` and `r` the env.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PowerShell is not available to the tests, so a parser checks its script and hook, which are also reviewed.
+"""PowerShell is not available to the tests, so its script and hook are parsed and reviewed instead.
 
 `REVIEWED` explains how the code satisfies each checklist line. The table from `scripts/test-shells` marks
 these lines as read, not passed.

@@ -1,4 +1,4 @@
-"""Suggestions of another disk for rocenv, which must have enough space and be usable by this user."""
+"""Suggesting another disk for rocenv, one with enough space that this user can use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home with an awkward name, a loopback index, and uv configured as in `create`."""
+"""A home with an awkward name, a loopback index, and uv configured as `create` does."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Index:
     hashed: bool = True  # include the hash of each file
     headless: bool = False  # break the connection on requests for a file's size
     login: str = ""  # NAME:PASSWORD that every request must contain, or "" for none
-    busy: list[str] = field(default_factory=list)  # path endings whose first request gets a 503
+    busy: list[str] = field(default_factory=list)  # path suffixes whose first request gets a 503
     asked: list[str] = field(default_factory=list)  # every requested path
 
     def url(self, folder: str) -> str:

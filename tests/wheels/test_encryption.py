@@ -1,4 +1,4 @@
-"""Plain HTTP, over which rocenv reads no indexes and no unsigned files, not even after a redirect."""
+"""Plain HTTP, over which rocenv does not read indexes or unsigned files, even after a redirect."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_uvs_result_is_rejected_if_it_bypassed_the_proxy_for_a_plain_http_url(
     wheel: Wheel,
     place: str,
 ) -> None:
-    """rocenv cannot prevent uv from using such a URL, so it rejects the result, even if cached by uv."""
+    """rocenv cannot prevent uv from using such a URL, so it rejects the result, even if uv cached it."""
     secure.files = {f"/{wheel.filename}": wheel.data}
     plain.files = _site(wheel, f"{secure.url}/{wheel.filename}#sha256={wheel.sha256}")
     asked = f"{secure.url}/simple"

@@ -142,7 +142,7 @@ class TestDebianPackages:
         look(mini, mini.create("demo", "--json"), ENCODED)
 
     def test_a_password_in_netrc_is_not_revealed(self, mini: Mini) -> None:
-        """`.netrc` contains the password without escapes."""
+        """`.netrc` contains the password unescaped."""
         mini.server.login = f"{NAME}:{PLAIN}"
         (mini.root / "user" / ".netrc").write_text(f"machine 127.0.0.1 login {NAME} password {PLAIN}\n")
         look(mini, mini.create(), PLAIN)

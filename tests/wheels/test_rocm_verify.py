@@ -122,7 +122,7 @@ def test_missing_kernels_are_listed_with_the_command_that_adds_them(made: World)
 
 
 def test_a_torch_that_returns_zeros_fails(made: World) -> None:
-    """A torch can be broken even if it can be imported and its calls return no errors."""
+    """Torch can be broken even if it imports and its calls return no errors."""
     done = made.run("verify", "sd", "--json", ok=False, ROCENV_STANDIN_FAIL="sgemm=zero")
     report = json.loads(done.stdout)
     torch = next(rung for rung in report["rungs"] if rung["rung"] == "torch")

@@ -36,7 +36,7 @@ class Lane:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Variables for every command, in addition to those of the machine."""
+        """Variables for every command, in addition to the machine's."""
         return {
             "ROCENV_HOME": r"C:\rocenv",
             "ROCENV_TARGET": "gfx1031",
@@ -142,7 +142,7 @@ def _headline(request: pytest.FixtureRequest) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the folder of an earlier run, including read-only subfolders."""
+    """Remove an earlier run's folder, including read-only subfolders."""
     for path in folder.rglob("*") if folder.exists() else ():
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)

@@ -74,7 +74,7 @@ class Step:
     """A program to start in the lab."""
 
     argv: Sequence[str]
-    env: Mapping[str, str] | None = None  # in addition to the environment of the lab
+    env: Mapping[str, str] | None = None  # in addition to the lab's environment
     cwd: str | None = None
     timeout_s: float = 300
 
@@ -98,7 +98,7 @@ class Lab:
 
     @property
     def python(self) -> str:
-        """The Python of the venv with rocenv."""
+        """The Python in the venv that contains rocenv."""
         return windows(self.venv / "Scripts" / "python.exe")
 
     @property
@@ -178,7 +178,7 @@ class Lab:
         return {**kept, "WINEPREFIX": str(self.wine)}
 
     def _environ(self) -> dict[str, str]:
-        """Return the default environment of programs in the lab."""
+        """Return the default environment for programs in the lab."""
         cached = self.folder / "environ.json"
         if not cached.exists():
             code = f"import os,json; json.dump(dict(os.environ), open({windows(cached)!r}, 'w'))"

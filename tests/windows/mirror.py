@@ -62,7 +62,7 @@ class Mirror:
         return sdk.url
 
     def add_zluda(self, version: str, flavour: str, project: str = "lshqqytiger", **options: Any) -> str:
-        """Add an archive of a ZLUDA build; return its real URL."""
+        """Add a ZLUDA build's archive; return its real URL."""
         build = build_row(project, version)
         url = build.url.format(tag=build.tag, asset=asset_of(build, flavour).name)
         place = self.place(url)
@@ -134,7 +134,7 @@ class Mirror:
         return f"/{self._folder(url).rstrip('/')}"
 
     def config_text(self) -> str:
-        """Render a `config.toml` with these mirrors and the only Python in the lab as the default."""
+        """Render a `config.toml` with these mirrors and the lab's only Python as the default."""
         lines = [f'"{prefix}" = "{address}"' for prefix, address in sorted(self.mirrors.items())]
         return "\n".join(["[mirrors]", *lines, "[defaults]", f'python = "{PYTHON}"', ""])
 

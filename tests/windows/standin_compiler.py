@@ -132,7 +132,7 @@ class Workshop:
         return folder / ABSENT
 
     def _resource(self, version: str) -> Path:
-        """Compile a version resource, which all files of a release share."""
+        """Compile a version resource, which all files in a release share."""
         target = self.folder / f"version-{re.sub('[^0-9A-Za-z.]', '_', version)}.o"
         if not target.exists():
             numbers = [int(part) for part in re.findall("[0-9]+", version)[:4]]

@@ -68,7 +68,7 @@ def matrix() -> Matrix:
 
 
 def sdk_row(version: str) -> HipSdk:
-    """Return the row of a HIP SDK by version or series."""
+    """Return a HIP SDK's row by version or series."""
     rows = [row for row in matrix().hip_sdk if row.version == version or series(row.version) == version]
     assert len(rows) == 1, f"the matrix has {len(rows)} HIP SDKs {version}"
     assert rows[0].runtime, f"the names of the DLLs in HIP SDK {version} are not known"
@@ -76,7 +76,7 @@ def sdk_row(version: str) -> HipSdk:
 
 
 def build_row(project: str, version: str) -> ZludaBuild:
-    """Return the row of a ZLUDA build."""
+    """Return a ZLUDA build's row."""
     (row,) = (row for row in matrix().zluda if (row.project, row.version) == (project, version))
     return row
 
@@ -94,7 +94,7 @@ def incident() -> Verdict:
 
 
 def hip_dll(sdk: HipSdk) -> Binary:
-    """Describe the HIP runtime of an SDK."""
+    """Describe an SDK's HIP runtime."""
     major, minor, patch = (*_part(sdk, "hip", series(sdk.version)).split("."), "0")[:3]
     number = str(int(major) * 10_000_000 + int(minor) * 100_000 + int(patch))
     return Binary(
@@ -106,7 +106,7 @@ def hip_dll(sdk: HipSdk) -> Binary:
 
 
 def rocblas_dll(sdk: HipSdk, version: str = "") -> Binary:
-    """Describe the rocBLAS of an SDK; that of a library pack reports a different version."""
+    """Describe an SDK's rocBLAS; a library pack's rocBLAS reports a different version."""
     bad = incident()
     crashes = bad.zluda.removeprefix("==") if sdk.version in SpecifierSet(bad.rocm) else ""
     return Binary(
@@ -123,7 +123,7 @@ def rocblas_dll(sdk: HipSdk, version: str = "") -> Binary:
 
 
 def sdk_dlls(sdk: HipSdk) -> tuple[Binary, ...]:
-    """Describe all DLLs of a HIP SDK."""
+    """Describe all DLLs in a HIP SDK."""
     found = [hip_dll(sdk)]
     found += [_trivial(name, "amd_comgr", "amd_comgr_get_version", sdk.version) for name in sdk.comgr]
     for name in sdk.hiprtc:
@@ -136,7 +136,7 @@ def sdk_dlls(sdk: HipSdk) -> tuple[Binary, ...]:
 
 
 def zluda_binaries(build: ZludaBuild, asset: Asset, claims: str = "") -> tuple[Binary, ...]:
-    """Return all files in an archive of a ZLUDA build.
+    """Return all files in a ZLUDA build's archive.
 
     Args:
         claims: A wrong version for the files to report, or "" for the correct one.
@@ -208,7 +208,7 @@ def _nvcuda_defines(build: ZludaBuild, asset: Asset) -> tuple[tuple[str, str], .
 
 
 def _library(role: str, sdk: HipSdk, version: str, name: str) -> Binary:
-    """Describe a simple library that calls libraries of the SDK."""
+    """Describe a simple library that calls the SDK's libraries."""
     if role == "rocblas":
         return rocblas_dll(sdk)
     function, needs = _TRIVIAL[role]

@@ -70,7 +70,7 @@ def hip_sdk(
 
 
 def write_kernels(folder: Path, version: str, targets: tuple[str, ...]) -> None:
-    """Write the kernel files that the rocBLAS of an SDK loads."""
+    """Write the kernel files that an SDK's rocBLAS loads."""
     folder.mkdir(parents=True, exist_ok=True)
     for target in targets:
         content = f"{KERNELS_MARK} {series(version)}\n{target}\n"

@@ -116,7 +116,7 @@ class Session:
     stderr: str = ""
 
     def env(self, key: str, folder: str, name: str = "") -> Path:
-        """Create an env, with its path in `%KEY%`."""
+        """Create an env and store its path in `%KEY%`."""
         prefix = self.folder / folder
         (prefix / ".rocenv").mkdir(parents=True)
         (prefix / ".rocenv" / "record.json").touch()
@@ -716,7 +716,7 @@ def test_scripts_start_no_programs_and_keep_the_code_page() -> None:
 
 
 def calls(session: Session) -> list[str]:
-    """Return the arguments of each call of the program."""
+    """Return the arguments of each call to the program."""
     return [text.partition('rocenv.exe"')[2].strip() for text in records(session) if "doskey" not in text]
 
 

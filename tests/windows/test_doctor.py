@@ -1,4 +1,4 @@
-"""`rocenv doctor` on a live Windows system, with the registry, System32, event log and folders of Wine."""
+"""`rocenv doctor` on a live Windows system, with Wine's registry, System32, event log and folders."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The libraries are fakes that compute on the CPU (`shims/fakes`). Everything else is real: CPython for Windows,
 pip, cmd, archives, wheels and the loader's rules. The tests depend on each other, because creating an env
-takes half a minute under Wine. Each test prints what a user would read.
+takes half a minute under Wine. Each test prints what a user would see.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class TestShims:
 
 
 class TestFailures:
-    """Failures, each of which shows up at its rung."""
+    """Failures, each reported by its own rung."""
 
     @pytest.mark.parametrize(
         ("failure", "rung", "status", "words"),
@@ -272,7 +272,7 @@ class TestFailures:
         assert sd.rocenv(["remove", "-y", "other"])[0].code == 0
 
     def test_a_missing_dependency_is_reported(self, sd: Lane) -> None:
-        """The error shows the missing DLL and the DLL that needs it."""
+        """The error names the missing DLL and the DLL that needs it."""
         archive = zluda_archive(
             sd.folder / "absent", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_dependency
         )
@@ -284,7 +284,7 @@ class TestFailures:
         assert "not found" in done.err
 
     def test_a_missing_export_is_reported(self, sd: Lane) -> None:
-        """The error shows the missing export and the DLL that should have it."""
+        """The error names the missing export and the DLL that should have it."""
         archive = zluda_archive(
             sd.folder / "export", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_export
         )

@@ -154,7 +154,7 @@ def test_repair_and_rebuild_work_offline(sd: Machine) -> None:
 
 
 def test_radeon_wheels_come_from_their_releases_folder(radeon: Machine) -> None:
-    """ROCm 7.2 comes from the folder of its release; pip cannot replace it, and HIP_PATH points to it."""
+    """ROCm 7.2 comes from its release's folder; pip cannot replace it, and HIP_PATH points to it."""
     prefix = radeon.prefix("r72")
     lock = json.loads((prefix / "rocenv.lock").read_text())
     urls = {each["name"]: each["url"] for part in lock["components"] for each in part["artifacts"]}
@@ -170,7 +170,7 @@ def test_radeon_wheels_come_from_their_releases_folder(radeon: Machine) -> None:
 
 
 def test_a_torch_that_contains_rocm_does_not_use_a_hip_sdk(radeon: Machine) -> None:
-    """torch contains the libraries of ROCm 6.4.4, so activation unsets HIP_PATH and reports that."""
+    """torch contains ROCm 6.4.4's libraries, so activation unsets HIP_PATH and reports that."""
     script = radeon.home / "inside.bat"
     script.write_text(f'@call "{HOME}\\envs\\r64\\activate.bat"\n@set HIP_PATH\n')
     [done] = radeon.lane.run(Step(["cmd", "/c", rf"{HOME}\inside.bat"], env={**ENV, "HIP_PATH": SDK}))

@@ -53,7 +53,7 @@ def write_start_scripts(
         folder: The destination, which exists, and contains the wrappers if there is a loader.
         program: The names, arguments, and variables of the program.
         path: The program.
-        tree: The folder with the unpacked packages of the program.
+        tree: The folder with the program's unpacked packages.
         loader: The prefix's own dynamic loader, if it has one.
         library_dirs: The set's library folders.
 
@@ -110,7 +110,7 @@ def _start_script(
 
 
 def _in_place(folder: Path) -> str:
-    """Return code that stops a script in a copy of the env, which would use the files of the original."""
+    """Return code that stops a script in a copied env, which would use the original's files."""
     made_for = folder.parent
     message = quote(f"rocenv: {copied(made_for.name, str(made_for))}")
     marker = f'"${{0%/*}}/../{"/".join(MARKER)}"'

@@ -1,7 +1,7 @@
 """Environment changes as data, and their effect on an environment.
 
 `apply` computes the resulting environment. `rocenv run` uses it directly, and sourcing a script in any shell
-must produce the same result. Lists and names follow the platform of the set: `:` or `;` between entries;
+must produce the same result. Lists and names follow the set's platform: `:` or `;` between entries;
 Windows compares names and entries case-insensitively and does not support empty variables.
 """
 

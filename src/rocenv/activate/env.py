@@ -155,7 +155,7 @@ def copied(name: str, made_for: str) -> str:
 
 
 def changes_for_user(lock: Lock, prefix: str, environ: Mapping[str, str]) -> tuple[EnvChange, ...]:
-    """Expand an env's changes; caches are in the user's own folder if the env is not writable."""
+    """Expand an env's changes; caches go in the user's own folder if the env is not writable."""
     return rules.expand(lock.environment, prefix, users_cache(lock.platform, prefix, environ))
 
 
@@ -187,5 +187,5 @@ def resource_text(resource: str) -> str:
 
 
 def label(name: str) -> str:
-    """Replace characters that a shell might expand in a prompt with `?`."""
+    """Replace with `?` any character that a shell might expand in a prompt."""
     return "".join(c if c.isalnum() or c in _SHOWN_AS_IS else "?" for c in name)

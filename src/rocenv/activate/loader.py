@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.prefix import Prefix
 
-# Part of the second line of every wrapper and start script, by which they recognize each other. It is defined
+# Part of the second line of every wrapper and start script, so they recognize each other. It is defined
 # here so that `rocenv run` does not import every shell.
 MARK = "rocenv-wrapper"
 
@@ -89,8 +89,9 @@ def loader_argv(
 ) -> list[str]:
     """Build a command line that runs `argv` with the prefix's libraries; its first word is a path.
 
-    A program that requests a loader of the same name for the same machine runs through `loader`, with the
-    path where it was found, because Python locates its venv by that path. The same applies to the interpreter
+    A program that requests a loader of the same name for the same machine runs through `loader`, under the
+    path where it was found, because Python locates its venv by that path. The same applies to the
+    interpreter
     of a script, even through `#!/usr/bin/env`; a Python shim is run to find out which Python it starts. The
     command lines of all other programs (static, setuid, or for a different C library) are unchanged.
 
@@ -199,7 +200,7 @@ def _read_head(path: str) -> bytes:
 
 
 def _read_elf(path: str) -> _Elf | None:
-    """Read the class, machine, and loader of an ELF file, or return None for others. Source: elf(5)."""
+    """Read an ELF file's class, machine, and loader, or return None for other files. Source: elf(5)."""
     head = _read_head(path)
     if len(head) < 64 or head[:4] != b"\x7fELF" or head[4] != 2:
         return None  # ROCm supports only 64-bit machines

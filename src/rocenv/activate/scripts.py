@@ -38,7 +38,7 @@ def activation_script(
         watched: Other variables to report if they are set on the machine.
         shell: A name in `SHELLS`.
         platform: A platform that the shell supports.
-        cache: A cache folder to use instead of the env's own; without it, some scripts find a writable one.
+        cache: A cache folder to use instead of the env's own; if empty, some scripts find a writable one.
 
     Raises:
         PrefixError: The prefix cannot be used in a list of paths or in a script.
@@ -93,7 +93,7 @@ def env_at(
     platform: str,
     cache: str = "",
 ) -> Env:
-    """Return the input for rendering an env; same arguments and errors as `activation_script`."""
+    """Return the input for rendering an env; arguments and errors are those of `activation_script`."""
     require_listable(prefix, platform)
     expanded = expand(changes, prefix, cache)
     require_valid(expanded, platform)

@@ -67,7 +67,7 @@ def adapt_arguments(context: LaunchContext) -> LaunchContext:
         return replace(context, adaptation=Adaptation(is_unknown=True)) if launcher.help else context
     python = start.prefix.path / start.record.lock.python
     if str(python) in program and not python.exists():
-        return context  # the check `env_python_missing` reports it
+        return context  # the `env_python_missing` check reports it
     options = ask_help(start) if launcher.help else Options(problem="it has no `--help`")
     given = Given(
         words=start.words[len(program) :],

@@ -58,7 +58,7 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
-    """What the program reports about itself, and the arguments chosen from that."""
+    """What the program reports about itself, and the arguments chosen accordingly."""
 
     is_unknown: bool = False  # rocenv does not know whether the program accepts the app's arguments
     options: Options | None = None  # from its help; None if the help was not read
@@ -137,7 +137,7 @@ class LaunchContext:
         return suggest_env(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)
 
     def fallbacks(self, codes: Collection[str]) -> Iterator[str]:
-        """Yield what the app's profile suggests for these causes, in the profile's order."""
+        """Yield the app profile's suggestions for these causes, in the profile's order."""
         for row in self.start.launcher.fallbacks:
             if row.code in codes:
                 text, command = (

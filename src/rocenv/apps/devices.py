@@ -24,7 +24,7 @@ BELOW_HIP = "ROCR_VISIBLE_DEVICES"  # renumbers the GPUs before HIP does
 _NUMBER = re.compile(r"[0-9]+$")
 _MAX_LINE = 4000  # characters of a line
 _MAX_DIGITS = 12
-_SHARED = " / "  # separates product names with the same PCI ID
+_SHARED = " / "  # separates product names that share a PCI ID
 _TRADEMARKS = re.compile(r"\((?:tm|r)\)")
 
 
@@ -85,7 +85,7 @@ class Devices:
 def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = DEVICES_S) -> Devices:
     """Run a program to list its GPUs.
 
-    If it does not print targets, use the targets of the detected GPUs where the match is certain.
+    If the program does not print targets, use those of the detected GPUs where the match is certain.
 
     Raises:
         CommandNotFound: The program does not exist.

@@ -31,7 +31,7 @@ def has_program(app: str, lock: Lock, matrix: Matrix) -> bool:
 
 
 def env_for(app: str, lock: Lock, name: str) -> str:
-    """The command that creates an env for an app, with a set's target."""
+    """The command that creates an env for an app and a set's target."""
     return create_command(name, Request(platform=lock.platform, target=lock.target, app=app), lock.platform)
 
 
@@ -71,7 +71,7 @@ def program_of(
             name = row.program.rpartition("/")[2]
             places = (prefix.bin / name, prefix.path / part.into / row.program)
             found = next((each for each in places if each.exists()), None)
-            # If the env's copy is missing, the rung `files` reports that.
+            # If the env's copy is missing, the `files` rung reports that.
             if found is not None or record.lock.request.app == launcher.key:
                 return (str(found or places[0]),)
     return tuple(filter(None, [next(_elsewhere(launcher, environ), "")])) or launcher.command

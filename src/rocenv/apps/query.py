@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rocenv.data.apps import Launcher
     from rocenv.system.process import Completed
 
-HELP_S = 60.0  # a program of several GB sometimes unpacks itself first
+HELP_S = 60.0  # a multi-GB program may unpack itself first
 DEVICES_S = 90.0  # waking a sleeping GPU can take a long time
 _VERSION_S = 60.0
 _MAX_LINE = 4000  # characters of a line
@@ -97,8 +97,8 @@ def program_words(start: Start) -> tuple[str, ...]:
     """The command's words up to the program that accepts the app's arguments, or () if there is none.
 
     The program has one of the app's exact names or a similar one; if the user specified the app, any program
-    is accepted. A script must have an exact name, because other scripts might ignore the arguments and start
-    their work.
+    is accepted. A script must have an exact name, because other scripts might ignore the arguments and
+    start working.
     """
     launcher = start.launcher
     at = program_at(start.words, launcher.starters)

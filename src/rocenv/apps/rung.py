@@ -84,7 +84,7 @@ def app_rung(
         host: The machine.
         key: The app's name.
         environ: The environment variables before activation.
-        target: Replaces the env's target; "" to keep that one.
+        target: Replaces the env's target; "" to keep it.
         timeout_s: For each query; 0 for the default.
         save_dir: Where to save the app's output; None to discard it.
 

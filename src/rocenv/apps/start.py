@@ -213,7 +213,7 @@ def plan_start(
 def _without_wrapper(
     launcher: Launcher, folder: Path, words: Sequence[str]
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Split a command at one of the app's scripts that would undo the env.
+    """Split a command at one of the app's scripts that would undo the env's settings.
 
     Returns the script's name, the words before it, and the words after it; without such a script, returns "",
     () and all words.

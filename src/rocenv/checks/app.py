@@ -54,7 +54,7 @@ def app_own_zluda(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_deletes_zluda(context: CheckContext) -> Iterator[Observation]:
-    """The app would delete the env's ZLUDA folder, because its variable points there."""
+    """The app would delete the env's ZLUDA folder, because the app's variable points there."""
     launch, start = context.the_launch, context.the_launch.start
     launcher = start.launcher
     if start.zluda is None or not _is_zluda_of_env(start) or not start.is_app:
@@ -123,7 +123,7 @@ def app_settings_not_read(context: CheckContext) -> Observation | None:
 
 
 def app_shims_elsewhere(context: CheckContext) -> Observation | None:
-    """ZLUDA is in the wrong folder for this app: PyTorch's instead of its own, or vice versa."""
+    """ZLUDA is in the wrong folder for this app: PyTorch's instead of the app's own, or vice versa."""
     start = context.the_launch.start
     wanted, in_torch = start.launcher.shims, start.record.shims_in_torch
     if start.zluda is None or wanted == "any" or in_torch == (wanted == "torch"):
@@ -143,7 +143,7 @@ def _spelled(path: str | Path) -> str:
 
 
 def _command_words(start: Start) -> list[str]:
-    """The first words of the command, and the words inside each, which may be a shell script."""
+    """The command's first words, and the words inside each of them, which may be a shell script."""
     first = start.words[: program_at(start.words, start.launcher.starters) + 2 * LOOKED_AT]
     return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # for paths with spaces
 

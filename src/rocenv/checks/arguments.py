@@ -193,7 +193,7 @@ def _severity(launch: LaunchContext) -> str:
 
 
 def _build(launch: LaunchContext) -> dict[str, str]:
-    """Values for a message about the app's first official build for the target; {} without one."""
+    """Values for a message about the app's first official build for the target; {} if there is none."""
     target = launch.start.record.lock.target
     for row in builds_for(launch):
         asset = fill(row.asset, {"family": row.families.get(target, target)})

@@ -159,7 +159,7 @@ def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str]
         for check in checks:
             here = run(context, (check,), language)
             there = list(_observed_there(bundle, check.name, context, language))
-            # Observations on the machine had more data, so prefer them if they cover the same problems.
+            # Checks on the machine had more data, so prefer their results if they cover the same problems.
             is_known = bool(there) and {each.code for each in there} >= {each.code for each in here}
             findings += there if is_known else here
     found = tuple(worst_first(findings))

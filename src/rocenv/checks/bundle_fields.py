@@ -84,7 +84,7 @@ def _controllers(text: str) -> str:
 
 # Other file names may include the names of people or projects.
 _VENDOR_CONF = r"(?:[0-9]+-)?(?:(?:rocm|amdgpu|hip)(?:-[a-z]+)?[-0-9.]*|libc|[a-z0-9_]+-linux-gnu)\.conf"
-# Patterns of the allowed files, each with the function that extracts the allowed part.
+# Patterns for the allowed files, each with the function that extracts the allowed part.
 FILES: tuple[tuple[str, Callable[[str], str]], ...] = (
     (r"/proc/version", _matches(r"Linux version \S+")),
     (r"/proc/cmdline", _kernel_parameters),
@@ -121,7 +121,7 @@ _DEVICES = re.compile(
 )
 _TRIED = ("container", "groups", "owner")
 _NUMBERS = r"-?[0-9]+(?:, *-?[0-9]+)*,?|"
-# Patterns of the allowed environment variables, each with the pattern that the value must match.
+# Patterns for the allowed environment variables, each with the pattern that the value must match.
 _VARIABLES: tuple[tuple[str, str], ...] = (
     (r"(?:HIP|ROCR|CUDA)_VISIBLE_DEVICES", _NUMBERS),
     (r"HSA_OVERRIDE_GFX_VERSION(?:_[0-9]+)?", r"(?:gfx)?[0-9a-f.]{1,12}"),
@@ -177,7 +177,7 @@ def _variables(variables: Mapping[str, str], separator: str) -> dict[str, str]:
 
 
 def _names_in(folder: str) -> re.Pattern[str] | None:
-    """The pattern of the allowed names in a folder, or None if the folder is not allowed."""
+    """The pattern for the allowed names in a folder, or None if the folder is not allowed."""
     listed = next((names for pattern, names in _FOLDERS if re.fullmatch(pattern, folder)), None)
     return listed or (_GPU_LIBRARY if _VENDOR_FOLDER.fullmatch(folder) else None)
 

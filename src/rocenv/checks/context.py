@@ -104,8 +104,8 @@ def examine_machine(
 ) -> CheckContext:
     """Examine this machine or the snapshot at `ROCENV_SYSROOT`, and the env `name`, if any.
 
-    `environ` replaces this process's variables. With a snapshot, it also means that the envs in `home` are
-    ignored.
+    `environ` replaces this process's variables. For a snapshot, passing it also makes rocenv ignore the
+    envs in `home`.
 
     Raises:
         RocenvError: The env does not exist, or `ROCENV_SYSROOT` is not a folder.

@@ -38,7 +38,7 @@ _GROUPS = ("render", "video")  # in AMD's udev rules on all supported distributi
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container", "/.singularity.d")
 # Sources: systemd:docs/CONTAINER_INTERFACE.md, apptainer
 _CONTAINER_VARIABLES = ("container", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
-# The first process of a host is not in any of these cgroups, even if the host runs containers.
+# A host's first process is not in any of these cgroups, even if the host runs containers.
 _CGROUP = re.compile(
     r"[:/](?:kubepods|docker|lxc|libpod|containerd|cri-containerd|crio|garden)(?=[-./:]|$)(?!\.service)"
 )
@@ -98,7 +98,7 @@ def _closed(row: str, paths: list[str], context: CheckContext) -> Observation:
 
 
 def kfd_refuses(context: CheckContext) -> Observation | None:
-    """Opening the compute device fails for a reason other than missing permission."""
+    """Opening the compute device fails for a reason other than missing permissions."""
     error = open_errno(KFD) if kfd.gpu_nodes() else 0
     if error in (0, errno.EACCES, errno.EPERM, errno.ENOENT):
         return None
@@ -108,7 +108,7 @@ def kfd_refuses(context: CheckContext) -> Observation | None:
 
 
 def container_without_devices(context: CheckContext) -> Observation | None:
-    """The kernel has a GPU, but its device files are missing, for example in a container."""
+    """The kernel lists a GPU, but its device files are missing, for example in a container."""
     if is_wsl():
         return None
     gpus = context.host.gpus
@@ -205,7 +205,7 @@ def igpu_first(context: CheckContext) -> Observation | None:
 
 
 def _selects_igpu(stage: _Stage) -> bool:
-    """Whether it is the variable that keeps programs from using a card first."""
+    """Whether this variable is what keeps programs from using a card first."""
     if not stage.value or not stage.visible or not _cards(stage.among):
         return False
     return stage.visible[0].integrated is True and (
@@ -323,7 +323,7 @@ def _own_groups() -> str:
 
 
 def _mode_and_group(path: str) -> str:
-    """Mode and group of a device, such as `crw-rw---- 105`, or "" if it does not exist."""
+    """A device's mode and group, such as `crw-rw---- 105`, or "" if it does not exist."""
     try:
         state = os.stat(machine_path(path))
     except OSError:

@@ -207,7 +207,7 @@ def gpu_page_faults(context: CheckContext) -> Observation | None:
 
 
 def iommu_faults(context: CheckContext) -> Observation | None:
-    """The kernel log shows that the IOMMU rejected memory accesses of a GPU."""
+    """The kernel log shows that the IOMMU rejected a GPU's memory accesses."""
     addresses = [gpu.address.removeprefix("0000:") for gpu in context.host.gpus if gpu.address]
     lines = [line for line in kernel_log(context) or () if "AMD-Vi:" in line or "DMAR:" in line]
     lines = [line for line in lines if any(at in line for at in addresses)]

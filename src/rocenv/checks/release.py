@@ -1,4 +1,4 @@
-"""Check the runtime, driver and target that an app's release needs."""
+"""Check the runtime, driver and target that an app release needs."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _applies(check: Check, context: CheckContext, command: str) -> bool:
 
 
 def _has_envs(context: CheckContext) -> bool:
-    """Whether there are envs, or may have been on the machine of a support bundle."""
+    """Whether there are envs, or may have been on the machine that a support bundle describes."""
     return context.broken is None and (bool(context.envs) or context.untrusted)
 
 

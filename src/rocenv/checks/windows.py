@@ -180,7 +180,7 @@ def hip_runtime_shadowed(context: CheckContext) -> Observation | None:
 
 
 def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
-    """The HIP runtimes that programs should load, as (file name, release, folder, comes from wheels)."""
+    """The HIP runtimes that programs should load, as (file name, release, folder, whether from wheels)."""
     rows = {row.version: row for row in context.matrix.hip_sdk}
     # A venv with ZLUDA preloads the env's own runtime.
     envs = (env for env in context.relevant_envs if not (env.prefix.path / env.record.lock.python).exists())

@@ -91,7 +91,7 @@ def _is_gone(path: str) -> bool:
 
 
 def defender_not_told(context: CheckContext) -> Observation | None:
-    """Defender scans the folder of the envs, and it tends to quarantine ZLUDA's files."""
+    """Defender scans the folder with the envs, and tends to quarantine ZLUDA's files."""
     home = _home(context)
     if not _has_zluda(context) or not watches() or excluded(home) is not False:
         return None
@@ -99,7 +99,7 @@ def defender_not_told(context: CheckContext) -> Observation | None:
 
 
 def home_too_deep(context: CheckContext) -> Observation | None:
-    """ROCENV_HOME is so long that paths below it exceed the limit of Windows."""
+    """ROCENV_HOME is so long that paths below it exceed Windows' path limit."""
     if not paths_are_limited():
         return None
     home = _home(context)
@@ -123,7 +123,7 @@ def home_in_cloud(context: CheckContext) -> Observation | None:
 
 
 def _folder_named_like_a_cloud(home: str, names: Iterable[str]) -> str:
-    r"""The parent folder with the name of a cloud service, such as `Dropbox (Team)`, or ""."""
+    r"""The parent folder named after a cloud service, such as `Dropbox (Team)`, or ""."""
     known = [name.lower() for name in names]
     parts = home.split("\\")
     for count, part in enumerate(map(str.lower, parts), 1):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rocenv.home import Home
 
 _PARTS = ("artifacts", "indices", "wheels", "kernels")
-_FETCHED = _PARTS[:-1]  # compiling kernels again can take half an hour
+_FETCHED = _PARTS[:-1]  # recompiling kernels can take half an hour
 
 
 def _folders(home: Home) -> dict[str, Path]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Program names that differ from the names in `SHELLS`.
 _ALIASES = {"csh": "tcsh", "ksh93": "ksh", "mksh": "ksh", "pwsh": "powershell"}
-# The commands that set and unset a variable; {value} is quoted. Other shells use the syntax of sh.
+# The commands that set and unset a variable; {value} is quoted. Other shells use sh syntax.
 _SET = {
     "cmd": 'set "{name}={value}"',
     "elvish": "set-env {name} {value}",

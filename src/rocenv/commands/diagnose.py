@@ -37,7 +37,7 @@ _SHOWN_FACTS = (
 )
 _SHOWN_VALUES = 4
 _UNSURE = 0.5
-_LONG_BYTES = 32 << 20  # logs of at least this size show progress
+_LONG_BYTES = 32 << 20  # show progress for logs of at least this size
 
 
 @click.command()

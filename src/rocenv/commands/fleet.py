@@ -118,7 +118,7 @@ def verify(
     with context.progress.wait(f"Checking {folded(asked)}"):
         results, unstarted = _results(asked, slurm if partition else None, words, timeout_s)
     if unstarted:
-        # Slurm ended these steps on all of their nodes, which can look like a fault of a node.
+        # Slurm ended these steps on all of their nodes, which can look like a node fault.
         note("Slurm could not start a step, so no nodes are drained or resumed; repeat the command")
         drain = False
     with run.keeping_record(context.home) if drain else nullcontext():

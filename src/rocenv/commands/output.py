@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_LEAST_ROOM = 24  # minimum width of the last column of a table
+_LEAST_ROOM = 24  # minimum width of a table's last column
 # A hint, or advice from `launch`, that is a command.
 _COMMAND = re.compile(r"(?:hint: |do:  |解决：)(?:rocenv|sudo|chmod|export|setx|python3?) ")
 

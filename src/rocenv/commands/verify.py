@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.verify import Level
 
-# The purpose of skipped checks whose result does not mention it.
+# The purpose of checks whose results do not mention it when they are skipped.
 _SKIPPED = {"gemm": "matrix multiplication", "blas": "matrix multiplication with AMD's library"}
 _COLORS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 

@@ -60,7 +60,7 @@ def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _message(kind: type, error: str, where: str) -> str:
     """Reword a `msgspec` error, which ends with the key path: "… - at `$.assets[0].name`"."""
-    # Untrusted keys and values must not add lines to it.
+    # Untrusted keys and values must not add lines to the message.
     error = "".join(each if each.isprintable() else repr(each)[1:-1] for each in error)
     what, _, path = error.partition(" - at `$")
     path = path.rstrip("`").lstrip(".")

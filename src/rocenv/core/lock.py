@@ -133,7 +133,7 @@ def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collec
 
 
 def why_no_name(name: str) -> str:
-    """Explain why an env's program cannot have this name, or "" if it can."""
+    """Explain why an env's program cannot have this name, or return "" if it can."""
     if _PROGRAM.fullmatch(name) is None:
         return f"{name!r} is not a valid program name"
     if len(name) > _LONGEST_PROGRAM:

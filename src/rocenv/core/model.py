@@ -203,7 +203,7 @@ class Request(Value, frozen=True, kw_only=True):
     zluda: str = ""  # "" for no ZLUDA, "*" for any
     driver: str = ""  # "" for the installed driver, if known
     app: str = ""  # key of the app profile that the env is for
-    more_targets: tuple[str, ...] = ()  # further targets that the set must support
+    more_targets: tuple[str, ...] = ()  # additional targets that the set must support
     dev: bool = False  # include compilers and headers
     no_guard: bool = False  # allow other programs to replace the set's own wheel builds
 
@@ -214,7 +214,7 @@ class Request(Value, frozen=True, kw_only=True):
 
 
 class Machine(Value, frozen=True, kw_only=True):
-    """Machine properties that affect which set is chosen, or "" if unknown."""
+    """Machine properties that affect which set is chosen; "" if unknown."""
 
     platform: str = "linux"  # platform for suggested commands
     glibc: str = ""  # "2.36"

@@ -31,7 +31,7 @@ LINE_EVERY_SHARE = 0.1
 LINE_AT_LEAST_EVERY_S = 60.0  # CI services kill jobs that are silent for minutes
 RATE_OVER_S = 10.0
 REFRESHES_PER_S = 8
-_BAR = 20  # columns, so that a line fits 80
+_BAR = 20  # columns, so that a line fits in 80
 
 
 def size_text(size_bytes: float) -> str:
@@ -178,7 +178,7 @@ class Progress:
 
 
 class Stage:
-    """A task on display, created by `Progress.stage`."""
+    """A displayed task, created by `Progress.stage`."""
 
     def __init__(self, progress: Progress, title: str, total_bytes: int, clock: Callable[[], float]) -> None:
         self.title = title

@@ -20,7 +20,7 @@ _NO_BREAK = "\0"  # stands for a space at which a line must not break
 
 
 def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]:
-    """Wrap one paragraph to `width` columns; put `first` before the first line, `then` before others.
+    """Wrap one paragraph to `width` columns; put `first` before the first line, `then` before the others.
 
     Anything that a user might paste, such as a URL or a command in backticks, is never broken, even if it
     overflows. Color codes have no width.
@@ -43,7 +43,7 @@ def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]
 
 
 def columns_of(text: str) -> int:
-    """Count a string's terminal columns; Chinese characters count as two, and color codes as none."""
+    """Count a string's terminal columns; Chinese characters count as two, and color codes as zero."""
     return sum(2 if _is_wide(char) else 1 for char in _COLOUR.sub("", text))
 
 

@@ -29,7 +29,7 @@ class Failure(Value, frozen=True, kw_only=True):
 
 
 PLACES = ("device", "target")  # placeholders in `Flag.words`
-# Groups that the patterns of a device list must have; `device` is a GPU's name.
+# Groups that a device list's patterns must have; `device` is a GPU's name.
 _GROUPS = {"pattern": ("device",), "other": (), "target": ("number", "target")}
 # Fields that every app inherits from the row `generic`.
 INHERITED = ("compiling", "first_run", "starters")
@@ -71,7 +71,7 @@ class Renamed(Value, frozen=True, kw_only=True):
 
 
 class DeviceList(Value, frozen=True, kw_only=True):
-    """A program's option that lists usable GPUs and exits."""
+    """A program option that lists the usable GPUs and exits."""
 
     arguments: tuple[str, ...]  # "--list-devices"
     pattern: str  # matches a GPU's line; group `device` is the name used in arguments
@@ -105,7 +105,7 @@ class Fallback(Value, frozen=True, kw_only=True):
 
 
 class Wrapper(Value, frozen=True, kw_only=True):
-    """Start scripts of an app on Linux that break an env; `launch` runs the app's command instead."""
+    """An app's Linux start scripts that break an env; `launch` runs the app's command instead."""
 
     names: tuple[str, ...] = ()
     does: Text | None = None  # how they break it: "it replaces LD_LIBRARY_PATH"
@@ -137,8 +137,8 @@ class Launcher(Known, frozen=True, kw_only=True):
     key: str  # for `--app`
     title: str
     platforms: tuple[str, ...] = ("linux", "windows")
-    needs_torch: bool = False  # `app_release` rows say which ROCm it needs
-    repository: str = ""  # from which users clone it; "" = they get it in another way
+    needs_torch: bool = False  # `app_release` rows state which ROCm it needs
+    repository: str = ""  # where users clone it from; "" if they get it another way
 
     # Recognition. Without `signs` and `programs`, the app needs `--app`.
     programs: tuple[str, ...] = ()  # patterns for program names, "llama-*"
@@ -159,7 +159,7 @@ class Launcher(Known, frozen=True, kw_only=True):
 
     # Arguments.
     help: tuple[str, ...] = ()  # arguments that print the full help; () if it has none
-    version: str = ""  # matches the output of `--version`; group `version`; "" if rocenv does not ask
+    version: str = ""  # matches the output of `--version`; group `version`; "" if rocenv does not check
     modes: tuple[str, ...] = ()  # mode arguments such as `--server`, which have their own help
     flags: tuple[Flag, ...] = ()
     renamed: tuple[Renamed, ...] = ()
@@ -299,7 +299,7 @@ class BuildStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class AppBuild(Known, frozen=True, kw_only=True):
-    """Builds of an app that do not require a separate ROCm."""
+    """Builds of an app that do not require a separate ROCm installation."""
 
     IDENTITY = ("app", "name", "platform")
     FRESH_DAYS = NEWS_DAYS
@@ -310,7 +310,7 @@ class AppBuild(Known, frozen=True, kw_only=True):
     url: str
     asset: str  # file name; `{family}` stands for the target's entry in `families`
     targets: tuple[str, ...] = ()  # targets of its bundled ROCm; () if it uses Vulkan, which supports any GPU
-    # The publisher's names for targets, if they are different.
+    # The publisher's names for targets, if they differ.
     families: dict[str, str] = msgspec.field(default_factory=dict)
     note: str = ""
     steps: tuple[BuildStep, ...] = ()  # commands to run after the download

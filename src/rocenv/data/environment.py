@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 def changes_for(
     components: Sequence[Component], matrix: Matrix, platform: str = "linux", *, guarded: bool = True
 ) -> tuple[EnvChange, ...]:
-    """List the changes that a set's activation makes; values contain `{prefix}`.
+    """List the changes that activating a set makes; values contain `{prefix}`.
 
     Args:
         components: The set.
         matrix: The rows.
         platform: The set's platform.
-        guarded: Keep other programs from replacing the set's wheels. Not used for torch with ZLUDA, because
+        guarded: Keep other programs from replacing the set's wheels. Ignored for torch with ZLUDA, because
             apps select that torch themselves.
     """
     kinds = set(_conditions(components))
@@ -52,7 +52,7 @@ def changes_on_wsl(components: Sequence[Component], matrix: Matrix) -> tuple[Env
 
 
 def machine_variables(matrix: Matrix) -> frozenset[str]:
-    """Return the machine-specific variables, so that locks can leave them out."""
+    """Return the machine-specific variables, so that locks can omit them."""
     return frozenset({VISIBLE, *(row.change.name for row in matrix.environment if row.when == "wsl")})
 
 
@@ -93,7 +93,7 @@ def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
 
 
 def _values(value: str, places: Mapping[str, tuple[str, ...]], platform: str) -> Iterator[str]:
-    """Yield the value once for each path of its placeholder; a value without one is unchanged."""
+    """Yield the value once per path of its placeholder, or unchanged if it has no placeholder."""
     place = next((place for place in places if value.startswith(place)), "")
     if not place:
         yield value

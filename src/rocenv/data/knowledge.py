@@ -1,4 +1,4 @@
-"""Rows about GPUs, and about combinations that work on them or fail."""
+"""Rows about GPUs, and about combinations that work or fail on them."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal

@@ -9,7 +9,7 @@ from rocenv.core.model import Value
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
-# `maker`: stated by the product's maker. `tested`: verified by this project. `reported`: claimed by
+# `maker`: stated by the product's vendor. `tested`: verified by this project. `reported`: claimed by
 # users or third parties. `inferred`: derived from other facts, not documented anywhere.
 Status = Literal["maker", "tested", "reported", "inferred"]
 
@@ -78,7 +78,7 @@ class Known(Value, frozen=True, kw_only=True):
             for name in _as_iterable(getattr(self, field)):
                 if name not in matrix.names(table):
                     yield f"`{field}`: no {table} is named `{name}`"
-        if not getattr(self, "note", "").isprintable():  # else a lock with it would be rejected
+        if not getattr(self, "note", "").isprintable():  # otherwise, a lock with it would be rejected
             yield "`note` contains a line break or another unprintable character"
         yield from self._target_faults(matrix)
         yield from self.faults(matrix)
@@ -132,7 +132,7 @@ def pattern_faults(field: str, text: str) -> Iterator[str]:
 
 
 def literal_faults(field: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield an error for each text that is too short to search for or has several lines."""
+    """Yield an error for each text that is too short to search for or spans several lines."""
     for text in texts:
         if len(text.encode()) < _SHORTEST or "\n" in text:
             yield f"`{field}`: `{text}` must be part of one line and at least {_SHORTEST} bytes long"

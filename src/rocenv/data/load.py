@@ -75,7 +75,7 @@ def load_cached(cache: Path, own: Path, key_file: Path) -> Matrix:
     """Load rocenv's rows and the user's rows from the cache, or from the files if any of them has changed.
 
     A cache that was not sealed with `key_file` is rebuilt. The cache and the folder with user rows do not
-    have to exist. Raises as `load` does.
+    have to exist. Raises the same errors as `load`.
     """
     folder = profiles_folder()
     stamp = _stamp(folder, own)
@@ -99,7 +99,7 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
 
     Raises:
         DataError: A file is damaged or needs a newer rocenv, or a row has an unknown key, no source or a
-            broken reference, or contradicts another row. The message shows the file and the row.
+            broken reference, or contradicts another row. The message names the file and the row.
     """
     try:
         return _load(folder or profiles_folder(), own)

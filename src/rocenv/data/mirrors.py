@@ -52,7 +52,7 @@ class Mirror(Known, frozen=True, kw_only=True):
             yield f"`address`: `{self.address}` does not begin with `https://` or `http://`"
 
     def settings(self, origin: Origin) -> dict[str, str]:
-        """Return its entries in `[mirrors]`: prefix -> URL."""
+        """Return the mirror's entries in `[mirrors]`: prefix -> URL."""
         return {**dict.fromkeys(origin.prefixes, self.address), **self.also}
 
 

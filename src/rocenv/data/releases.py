@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Repo(Known, frozen=True, kw_only=True):
     """An apt repository.
 
-    `base` is a URL, or `debian:` or `host:` for this machine's own apt sources; `{apt_dir}` and `suite` can
-    be filled in by the set that uses it.
+    `base` is a URL, or `debian:` or `host:` for this machine's own apt sources; the set that uses it can
+    fill in `{apt_dir}` and `suite`.
     """
 
     IDENTITY = ("name",)
@@ -30,7 +30,7 @@ class Repo(Known, frozen=True, kw_only=True):
     keyrings: tuple[str, ...] = ()  # local paths; missing files are ignored
     key_url: str = ""  # where to get the key if no keyring exists; requires `fingerprints`
     fingerprints: tuple[str, ...] = ()  # the only trusted keys, in uppercase; () for all keys in the keyrings
-    max_age_days: int = 0  # maximum age for a rolling suite's index; 0 for no limit
+    max_age_days: int = 0  # maximum age of a rolling suite's index; 0 for no limit
     suites_known: tuple[str, ...] = ()  # releases and aliases that identify a mirror of this repository
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -106,7 +106,7 @@ class RocmSet(Known, frozen=True, kw_only=True):
     compiles: tuple[str, ...]  # targets that its runtime compiler supports
     blas: tuple[str, ...]  # targets with kernels in its rocBLAS
     official: tuple[str, ...] = ()  # targets with official support
-    glibc: str = ""  # oldest C library that it runs with, unless its packages state it: "2.35"
+    glibc: str = ""  # oldest C library that it runs with, unless its packages declare it: "2.35"
     apt_dir: str = ""
     suite: str = ""
     note: str = ""
@@ -120,7 +120,7 @@ class RocmSet(Known, frozen=True, kw_only=True):
 class Support(Known, frozen=True, kw_only=True):
     """How AMD's packages and SDKs support targets; wheels have their own fields (`RocmWheels`).
 
-    `official`: supported by the maker. `deprecated`: supported, but about to be dropped. `libraries`: not
+    `official`: supported by the vendor. `deprecated`: supported, but about to be dropped. `libraries`: not
     supported, but the libraries have kernels. `runtime`: programs run, but the libraries have no kernels.
     `unsupported`: documented as unsupported.
     """
@@ -312,7 +312,7 @@ class InstallerNote(Known, frozen=True, kw_only=True):
 
 
 class Asset(Value, frozen=True, kw_only=True):
-    """One of a ZLUDA build's archives."""
+    """An archive of a ZLUDA build."""
 
     name: str
     rocm: tuple[str, ...] = ()  # HIP SDK series: "6.2", or "6" for every 6.x; () if none

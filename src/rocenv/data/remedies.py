@@ -1,4 +1,4 @@
-"""Choose which of a row's remedies apply, and fill in its messages."""
+"""Choose a row's applicable remedies, and fill in its messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Text from an untrusted log that is safe to insert in a command.
 _WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
 MAX_STEPS = 4
-# Punctuation between parts of a message, with the space that follows it.
+# Punctuation between parts of a message, including the space after it.
 _CHINESE_MARKS = {":": "：", ",": "、", ";": "；", ".": "。"}
 
 
@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The messages of a topic, in the user's language."""
+    """A topic's messages, in the user's language."""
 
     matrix: Matrix
     topic: str
@@ -49,7 +49,7 @@ class Texts:
         return filled(row.texts[name], values, self.language) or ""
 
     def mark(self, mark: str) -> str:
-        """The language's punctuation mark, with the space that follows it."""
+        """The language's punctuation mark, including the space after it."""
         return _CHINESE_MARKS[mark] if self.language == "zh" else f"{mark} "
 
 

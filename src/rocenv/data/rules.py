@@ -4,8 +4,8 @@ Regular expressions use Python's syntax and ignore case; literals must match exa
 and Chinese; `{gfx}` is replaced with a fact's value, `{gfx|your GPU}` with the fallback if the fact is
 unknown.
 
-A condition (`when`) maps facts to required values: "" (unknown), "*" (any known value), a version range, or a
-regular expression that must match one of the values completely.
+A condition (`when`) maps facts to required values: "" (unknown), "*" (any known value), a version range, or
+a regular expression that must fully match one of the values.
 """
 
 import re
@@ -84,14 +84,14 @@ class Pattern(Value, frozen=True, kw_only=True):
 
 
 class Why(Value, frozen=True, kw_only=True):
-    """An explanation, under a condition."""
+    """An explanation that applies under a condition."""
 
     text: Text
     when: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Remedy(Value, frozen=True, kw_only=True):
-    """A remedy, under a condition."""
+    """A remedy that applies under a condition."""
 
     text: Text
     commands: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ def extracted(extractors: Iterable[Extractor], sightings: Sightings, page: str) 
 
 
 def sightings_needed(extractor: Extractor) -> int:
-    """Return the maximum number of lines with its literals that an extractor needs."""
+    """Return the maximum number of sightings that an extractor needs."""
     if extractor.fact in compiled(extractor.pattern).groupindex:
         return _MANY
     return 1 if extractor.pattern == _ANY else _SOME

@@ -1,6 +1,6 @@
 """Read a log as blocks of bytes, from a file, a folder or a stream, in any encoding.
 
-Blocks are compatible with ASCII and contain no NUL bytes or escape sequences, which suffices for searching.
+Blocks are ASCII-compatible and contain no NUL bytes or escape sequences, which suffices for searching.
 Lines that match are decoded later, as UTF-8 or in the Windows code page that the log most likely uses.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 20
 _PAUSE_S = 0.05
 MAX_LINE_BYTES = 1 << 16  # longer lines are split
-AGAIN_BYTES = 256  # repeated in the next part of a split line, since a literal may cross the split
+AGAIN_BYTES = 256  # repeated in the next part of a split line, because a literal may span the split
 _ESCAPE_BYTES = 64  # maximum length of an escape sequence
 _MAX_FILES = 2000  # per folder
 _MAX_DEPTH = 24  # of nested folders
@@ -67,7 +67,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A file, or a part of one, that was not read."""
+    """A file, or part of one, that was not read."""
 
     path: str
     why: Literal["unreadable", "binary", "too many", "too long"]
@@ -212,7 +212,7 @@ class _Counted(io.RawIOBase):
     """A stream that reports how much was read; a read error, as from a device or pipe, ends it."""
 
     def __init__(self, stream: IO[bytes], seen: Callable[[int], None]) -> None:
-        self._stream: Any = stream  # whose `read` may return None, too
+        self._stream: Any = stream  # whose `read` may also return None
         self._seen = seen
 
     def readable(self) -> bool:
@@ -220,7 +220,7 @@ class _Counted(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         try:
-            while (data := self._stream.read(len(buffer))) is None:  # from a pipe that does not block
+            while (data := self._stream.read(len(buffer))) is None:  # from a non-blocking pipe
                 time.sleep(_PAUSE_S)
         except OSError:
             data = b""

@@ -98,7 +98,7 @@ def _with_target(command: str, target: str) -> str:
 
 
 def _note(target: str, machine: Facts | None) -> tuple[str, str]:
-    """Choose the target in the commands that needs a note, and the message; both are "" if none does."""
+    """Return the target in the commands that needs a note, and the message; both are "" if none does."""
     here = (machine or {}).get("here", (target,))[0]
     if target == _UNKNOWN:
         return target, "target"
@@ -143,7 +143,7 @@ def facts_of(host: Host, of_log: Facts) -> Facts:
 
 
 def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
-    """Choose the target that a log is about, preferring the failing lines, and discrete GPUs to APUs."""
+    """Choose the target that a log is about, preferring failing lines, and discrete GPUs over APUs."""
     for known in (own.get("gfx", ()), facts.get("gfx", ())):
         targets = [target for target in known if target in matrix.targets]
         if known:
@@ -181,7 +181,7 @@ def _torch_index(target: str, matrix: Matrix) -> str:
 
 
 def _needs_no_zluda(facts: Facts, matrix: Matrix) -> bool:
-    """Whether a Windows log is about ZLUDA although AMD has PyTorch for its first target."""
+    """Whether a Windows log is about ZLUDA even though AMD provides PyTorch for its first target."""
     target = facts.get("gfx", ("",))[0]
     if facts.get("platform") != ("windows",) or not facts.get("zluda") or target not in matrix.targets:
         return False
@@ -190,7 +190,7 @@ def _needs_no_zluda(facts: Facts, matrix: Matrix) -> bool:
 
 
 def known_combinations(facts: Facts, matrix: Matrix) -> tuple[str, ...]:
-    """List the codes, for `explain`, of verdicts about combinations whose parts the log mentions."""
+    """List the `explain` codes of verdicts about combinations whose parts the log mentions."""
     known = {name: values[0] for name, values in facts.items()}
     parts = {name: known.get(name) for name in _PARTS}
     of_log = verdicts.Facts(**parts, target=known.get("gfx"))

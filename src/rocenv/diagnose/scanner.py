@@ -2,7 +2,7 @@
 
 One automaton searches for all literals at once, so the cost depends on the length of the log, not on the
 number of rules. To limit memory, it keeps only a few of many similar lines, spread over the log, and their
-count. The search for an extractor's literals ends after enough sightings, because some logs have them in
+count. The search for an extractor's literals ends after enough sightings, because some logs contain them on
 every other line.
 """
 
@@ -206,7 +206,7 @@ class _Cut:
 
     def __init__(self, text: bytes) -> None:
         self.text = text
-        self.new_bytes = 0  # memory that the last sighting takes
+        self.new_bytes = 0  # memory used by the last sighting
         self._around: dict[tuple[int, int], tuple[bytes, bytes, bytes]] = {}
 
     def end_of_line(self, at: int) -> int:

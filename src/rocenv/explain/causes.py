@@ -1,4 +1,4 @@
-"""Explain causes of failures: why, what to do and when, messages in logs, and checks that find them."""
+"""Explain causes of failures: why, what to do and when, log messages, and checks that find them."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ def explain(name: str, matrix: Matrix, language: Language = "en") -> Explanation
 def _remedies(
     rule: Rule | None, advice: Iterable[Advice], conditions: Conditions
 ) -> tuple[list[Line], list[Line]]:
-    """Render remedies: those that help always or under a condition that readers can check, and the others.
+    """Render remedies: those that always help or have a condition that readers can check, and the rest.
 
-    A remedy with the same commands and beginning as another differs only in its condition, so it is omitted.
+    A remedy with the same commands and beginning as another is omitted, because only its condition differs.
     """
     found: tuple[list[Line], list[Line]] = ([], [])
     seen = set()
@@ -106,7 +106,7 @@ def _remedies(
         templates = (fill(command, names) for command in remedy.commands)
         usable = (each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each)
         commands = tuple(without_values(each, str.upper) for each in usable)
-        # The rule has the general form of a check's command that needs the check's values.
+        # If a check's command needs the check's values, the rule has its general form.
         is_specific = rule is not None and row is not rule and remedy.commands and not commands
         beginning = re.split("[,，:：]", text)[0] if commands else text
         if is_specific or _UNKNOWN.search(remedy.text.en) or (beginning, commands) in seen:
@@ -128,7 +128,7 @@ def _remedies(
 def _in_reading_order(
     rule: Rule | None, advice: Iterable[Advice], conditions: Conditions
 ) -> list[tuple[Remedy, Known]]:
-    """Put what always helps first; a remedy that continues another stays behind it."""
+    """Put remedies that always help first; a remedy that continues another stays after it."""
     remedies: list[tuple[Remedy, Known]] = [(each, rule) for each in rule.remedy] if rule else []
     remedies += [(each, row) for row in advice for each in row.remedy]
     last: list[tuple[Remedy, Known]] = []

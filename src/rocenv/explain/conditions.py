@@ -60,7 +60,7 @@ class Conditions:
         return ("，" if self.language == "zh" else ", ").join(found)
 
     def applied(self, when: str, text: str, found_by: str = "") -> str:
-        """Put a condition, and the problem that a check finds, before a sentence."""
+        """Prefix a sentence with a condition and the problem that a check finds."""
         if self.language == "zh":
             start = f"{found_by}（{when}）" if found_by and when else found_by or when
             return f"{start}：{text}" if start else text

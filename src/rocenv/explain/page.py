@@ -41,7 +41,7 @@ class Line:
     label: str = ""
     rows: tuple[Known, ...] = ()  # the rows that support it, most relevant first
     commands: tuple[str, ...] = ()  # commands for what the text describes
-    platform: str = ""  # the only platform to which it applies; "" for all
+    platform: str = ""  # the only platform that it applies to; "" for all
 
     @property
     def basis(self) -> tuple[Basis, ...]:

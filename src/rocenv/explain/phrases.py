@@ -59,7 +59,7 @@ def spans(found: Iterable[str], among: Iterable[str] = ()) -> str:
 
 
 def in_ranges(names: Iterable[str], order: Sequence[str]) -> str:
-    """Join names, with a range for three or more that follow each other in `order`."""
+    """Join names, with a range for three or more that are consecutive in `order`."""
     runs: list[list[str]] = []
     for name in names:
         if runs and order.index(name) == order.index(runs[-1][-1]) + 1:

@@ -41,12 +41,12 @@ class Entry(NamedTuple):
 
 
 def lines(table: str, rows: Iterable[Any], *, target: str = "") -> list[Line]:
-    """Render a table's rows; with a target, only what applies to it."""
+    """Render a table's rows; if a target is given, only what applies to it."""
     return merged(entry(table, row, target) for row in rows)
 
 
 def table_sections(found: Mapping[str, Sequence[Known]], target: str = "") -> tuple[Section, ...]:
-    """Render whole tables, each under its title; with a target, only what concerns it."""
+    """Render whole tables, each under its title; if a target is given, only what applies to it."""
     return sections(*((TABLES[table][0], lines(table, rows, target=target)) for table, rows in found.items()))
 
 
@@ -88,7 +88,7 @@ def wheel_promise(row: RocmWheels, target: str) -> str:
 def combination(row: Verdict, *, about: str = "") -> str:
     """Render a verdict as a sentence: the combination, the result, and the remedy.
 
-    `about` is the part that the page already covers, so the sentence leaves it out: "target", "rocm", "zluda"
+    `about` is the part that the page already covers, so the sentence omits it: "target", "rocm", "zluda"
     or "torch". A verdict with a code then refers to its own page instead of giving the remedy.
     """
     parts = combined(row, about)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The sets for a request, best first, or the refusal."""
+    """The sets for a request, best first, or the error if there are none."""
 
     request: Request
     candidates: tuple[Candidate, ...] = ()
@@ -38,7 +38,7 @@ class Found:
         return self.candidates[0] if self.candidates else None
 
     def reasons(self, but: str) -> list[str]:
-        """Explain why there is no set, leaving out one requirement that the user did not specify."""
+        """Explain why there is no set, omitting a requirement that the user did not specify."""
         rejections = self.refusal.rejections if self.refusal else ()
         return [
             each.found if each.requirement.startswith("no ") else f"no {_bare(each.requirement)}"

@@ -246,7 +246,7 @@ def _promise(matrix: Matrix, candidate: Candidate, target: str) -> str:
 
 
 def _with_other_way(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Select the best set with wheels and the best set with packages, better one first."""
+    """Select the best set with wheels and the best set with packages, the better one first."""
     ways: dict[bool, Candidate] = {}
     for each in candidates:
         if not ways or each.override == next(iter(ways.values())).override:

@@ -183,7 +183,7 @@ def variable_names(matrix: Matrix) -> list[str]:
 
 
 def variable_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the variable that a query matches, also as `$NAME` or `NAME=value`."""
+    """Find the variable that a query matches; it may be written as `$NAME` or `NAME=value`."""
     name = re.sub(r"=(?!=).*", "", thing.removeprefix("$"), count=1).upper()
     return [name] if name in variable_names(matrix) else []
 
@@ -241,7 +241,7 @@ def _values(row: Variable) -> Iterator[Line]:
 
 
 def subject_names(matrix: Matrix) -> list[str]:
-    """List the topics: kinds of parts, apps, and topics of facts."""
+    """List the topics: kinds of parts, apps, and the subjects of facts."""
     return sorted({*_SUBJECTS, *_apps(matrix), *(row.about for row in matrix.fact)})
 
 

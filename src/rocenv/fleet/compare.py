@@ -61,7 +61,7 @@ def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[s
 
 
 def _silent(results: Results, states: Mapping[str, str]) -> Iterator[Finding]:
-    # A single node with a wrong clock must not make the results of all others look old.
+    # A single node with a wrong clock must not make all other nodes' results look old.
     latest = datetime.datetime.now(datetime.timezone.utc) + _STALE
     times = {node: datetime.datetime.fromisoformat(each.when) for node, each in results.newest.items()}
     newest = max((when for when in times.values() if when <= latest), default=latest)

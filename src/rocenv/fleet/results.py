@@ -24,7 +24,7 @@ T = TypeVar("T", bound="Hashable")
 
 _MAX_BYTES = 256 << 10
 _Text = Annotated[str, Meta(max_length=200)]
-# Other texts may have a meaning in Slurm: `n[1-9]` is nine nodes, and ALL is every node.
+# Other strings may have a special meaning in Slurm: `n[1-9]` is nine nodes, and ALL is every node.
 _NAME = re.compile(r"(?!all$)[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.IGNORECASE)
 _REASON = re.compile(PREFIX + r"[A-Za-z][A-Za-z ]*")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _QUERY_S = 60.0
 _START_S = 90  # until all nodes have started, or Slurm gives up on the rest
 _IMMEDIATE_S = 60
-_NODES_AT_ONCE = 100  # per call of scontrol
+_NODES_AT_ONCE = 100  # per scontrol call
 _PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]*")
 _ATTEMPTS = 3
 _MAX_BYTES = 64 << 10  # of error messages
@@ -45,7 +45,7 @@ _GPUS = re.compile(r"\bgpu(?::[^,:()]+)?:(\d+)")
 _STATES = {"drained": "drained", "draining": "drained", "down": "down", "fail": "down", "error": "down"}
 # Source: sinfo(1), "NODE STATE CODES"
 _SUFFIXES = {"*": "unresponsive"} | dict.fromkeys("~#!%", "powered-down")
-# Variables that would add the step to the job in which rocenv runs.
+# Variables that would add the step to the job that rocenv runs in.
 _OF_JOB = re.compile(r"SLURM_(?!CONF$)|SRUN_")
 
 
@@ -59,7 +59,7 @@ class SlurmNode(NamedTuple):
 
 
 def slurm_nodes(*options: str) -> dict[str, SlurmNode]:
-    """Return Slurm's nodes; `options` for sinfo select them.
+    """Return the Slurm nodes that sinfo selects with `options`.
 
     Raises:
         RocenvError: Slurm is unavailable.
@@ -133,7 +133,7 @@ def check_with_slurm(
 ) -> tuple[str, list[str]]:
     """Run `rocenv WORDS` on nodes with srun, one step for all nodes with the same number of GPUs.
 
-    If Slurm cannot start the step on one node, it ends it on all, so the others get another step.
+    If Slurm cannot start a step on one node, it ends the step on all nodes, so the others get another step.
 
     Args:
         nodes: Node -> its number of GPUs, all of which are allocated to the step.
@@ -142,8 +142,8 @@ def check_with_slurm(
         timeout_s: The time limit of each check.
 
     Returns:
-        The last line of stderr from the first node that wrote any, and the nodes that shared steps
-        which Slurm could not start in several attempts: without a result, their health is unknown.
+        The last line of stderr from the first node that wrote any, and the nodes that shared steps that
+        Slurm could not start in several attempts; they have no result, so their health is unknown.
 
     Raises:
         RocenvError: srun could not start a step, or the step was canceled; the nodes' health is unknown.
@@ -208,7 +208,7 @@ def check_with_clush(
 ) -> tuple[str, list[str]]:
     """Run `rocenv WORDS` on nodes with ClusterShell, which names the output files after the nodes.
 
-    The arguments and the result are those of `check_with_slurm`.
+    The arguments and the result are the same as for `check_with_slurm`.
     """
     clush = program_on_path("clush")
     if clush is None:

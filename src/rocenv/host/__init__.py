@@ -48,9 +48,10 @@ class Host:
     def devices_for(self, *targets: str) -> tuple[Gpu, ...]:
         """Return the GPUs that an env should see, in order.
 
-        An env for several targets sees only GPUs with these targets, in the same order. An env for one target
-        sees the GPUs with that target first, because programs use the first GPU, and then the others; if a
-        card has the target, other iGPUs are hidden. Returns () if HIP does not list any GPU with the env's
+        An env for several targets sees only GPUs with these targets, in the same order. An env for one
+        target sees GPUs with that target first and the others after them, because programs use the first
+        GPU; if a card has the target, other iGPUs are hidden. Returns () if HIP does not list any GPU with
+        the env's
         targets.
         """
         listed = [gpu for gpu in self.gpus if gpu.hip_index is not None]
@@ -62,7 +63,7 @@ class Host:
         return (*own, *others) if own else ()
 
     def visible_devices(self, *targets: str) -> str:
-        """Return HIP_VISIBLE_DEVICES for targets (default: that of the selected GPU), or "" if not needed."""
+        """Return HIP_VISIBLE_DEVICES for targets (default: the selected GPU's), or "" if not needed."""
         named = [target for target in targets if target] or [self.gpu.target if self.gpu else ""]
         shown = self.devices_for(*named)
         numbers = [str(gpu.hip_index) for gpu in shown]
@@ -143,7 +144,7 @@ def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
 
 
 def _named_hints(text: str, matrix: Matrix) -> tuple[str, ...]:
-    """Suggest the target of a product, or how to find it."""
+    """Suggest a product's target, or how to find it."""
     from rocenv.host.products import targets_of_product
 
     lower = text.casefold()

@@ -93,7 +93,7 @@ class Ids:
         return row.target if row else ""
 
     def product(self, device: str, revision: str) -> str:
-        """Return the product name, several if products share the ID, or "" if unknown."""
+        """Return the product name (several if products share the ID), or "" if unknown."""
         name = self._names.get((device, revision))
         if name:
             return name

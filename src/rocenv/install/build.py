@@ -84,7 +84,7 @@ def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[No
 
 
 def require_place(prefix: Prefix, context: Context) -> None:
-    """Raise PrefixError if an env cannot be created or used at this path, before anything is downloaded."""
+    """Raise PrefixError before any download if an env cannot be created or used at this path."""
     require_listable(str(prefix.path), "windows" if WINDOWS else "linux")
     found = None if WINDOWS else _LOADER_SYNTAX.search(str(prefix.path))
     if found:

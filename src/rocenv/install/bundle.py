@@ -319,7 +319,7 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
         raise bundle_error(path, error.message) from error
     if any(len(name) > _MAX_NAME or not name.isprintable() for name in manifest.envs):
         raise bundle_error(path, "it contains an invalid env name")
-    # Only what a lock names is optional and can be large.
+    # Only members that a lock names are optional and can be large.
     if not all(member.startswith("locks/") for member in manifest.envs.values()):
         raise bundle_error(path, "a file that it uses as a lock is not one of its locks")
     if any(len(name) > _MAX_NAME or _MEMBER.fullmatch(name) is None for name in manifest.files):

@@ -112,7 +112,7 @@ def _files(lock: Lock) -> list[Artifact]:
 
 
 def _pythons(locks: Iterable[Lock], context: Context) -> Iterable[tuple[str, Path]]:
-    """Yield an interpreter for each Python series that the wheels need, and note those that are missing."""
+    """Yield an interpreter for each Python series that the wheels need, and note missing ones."""
     wanted = sorted({series(part.python) for lock in locks for part in lock.components if part.python})
     for version in wanted:
         try:

@@ -69,7 +69,7 @@ def _to_remove(home: Home, name: str) -> list[Prefix]:
 def _remove_what_runs(prefix: Prefix) -> None:
     """First remove the files that programs may have open, so that nothing is lost if a program is running.
 
-    On some systems, a loaded library prevents only its own removal, not renaming its folder.
+    On some systems, a loaded library cannot be removed, but its folder can be renamed.
     """
     if not WINDOWS or prefix.state != "complete":
         return
@@ -122,8 +122,9 @@ def move(prefix: Prefix, home: Home, name: str) -> None:
 def repair(name: str, context: Context) -> dict[str, str]:
     """Restore every file in the record, and return the problems found: path -> `missing`, `changed`, ...
 
-    Other files are kept. A file that shares its data with the store or another env is never written to, but
-    removed and replaced. Scripts are always rewritten, so an env whose folder or home was moved works in its
+    Other files are kept. A file that shares its data with the store or another env is never written to; it
+    is removed and replaced. Scripts are always rewritten, so an env whose folder or home was moved works in
+    its
     new location.
     """
     prefix = prefix_of(context.home, name)

@@ -5,8 +5,9 @@
     HOST/INDEX/PROJECT/     a page of links to wheels, at the URL of the page in an index
     simple/PROJECT/         the same for wheels from the general index
 
-Files are added and replaced, but never removed, because other machines may have locks that need them. A list
-of packages is written before the `InRelease` that signs it. It comes from this home, even if it is old,
+Files are added and replaced, but never removed, because other machines may have locks that need them. A
+package list is written before the `InRelease` that signs it. The list comes from this home, even if it is
+old,
 because a newer list contains packages that are not part of any env.
 """
 
@@ -67,7 +68,7 @@ class Mirrored:
 
 
 def update_mirror(folder: Path, locks: Mapping[str, Lock], context: Context) -> Mirrored:
-    """Add everything to a mirror that machines need to create these envs.
+    """Add everything that machines need to create these envs to a mirror.
 
     Raises:
         FetchError: A file is neither in the cache nor available.
@@ -188,7 +189,7 @@ def _add_signed_index(folder: Path, signed: SignedIndex, done: Mirrored) -> None
 
 
 def _add_pages(folder: Path, lock: Lock, matrix: Matrix, done: Mirrored) -> None:
-    """Add links to the wheels of a lock to the pages of their indexes."""
+    """Add links for a lock's wheels to the pages of their indexes."""
     files = {
         place: each
         for part in lock.components

@@ -91,7 +91,7 @@ def _root(anchor: str, names: Collection[str]) -> str | None:
 
 
 def _picked(component: Component, artifact: Artifact, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield a pack's members that belong in the SDK, and their places; raise ArchiveError without any."""
+    """Yield a pack's members that belong in the SDK, and their locations; raise ArchiveError if none do."""
     some = False
     for name in sorted(names):
         for member, place in component.places.items():

@@ -187,7 +187,7 @@ def _as_damage(sinks: _Sinks) -> Iterator[None]:
 
 
 class _Window(io.RawIOBase):
-    """The part of a file from an offset onward, as a file of its own."""
+    """The part of a file from an offset onward, as a separate file."""
 
     def __init__(self, stream: io.BufferedReader, start: int) -> None:
         self._stream = stream

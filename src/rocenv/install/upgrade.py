@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocenv.home import Home
     from rocenv.prefix import Prefix
 
-# Suffixes of an env's name that mark the set to switch to, and the set to roll back to.
+# Env name suffixes for the set to switch to, and for the set to roll back to.
 NEWER, OLDER = "~new", "~old"
 # Subfolders of `cache` with files compiled for one set; the others contain downloads, which suit any set.
 _COMPILED = ("miopen", "torch/kernels", "torch_extensions", "inductor", "triton", "comgr", "numba")
@@ -43,7 +43,7 @@ def older(home: Home, name: str) -> Prefix:
 
 
 def settle(home: Home, name: str) -> None:
-    """Complete a swap that was interrupted between its two renames, if any."""
+    """Complete a swap if one was interrupted between its two renames."""
     with env_locked(home, *_names(name)):
         if prefix_of(home, name).state == "absent" and older(home, name).state == "complete":
             if newer(home, name).state == "complete":
@@ -53,7 +53,7 @@ def settle(home: Home, name: str) -> None:
 
 
 def swap_in(home: Home, name: str) -> None:
-    """Replace an env with `NAME~new`, and keep the old one as `NAME~old` instead of any earlier one.
+    """Replace an env with `NAME~new`, and keep the old one as `NAME~old`, replacing any earlier one.
 
     Downloads, logs, and the user's files in the env's folder move to the new env.
 
@@ -134,7 +134,7 @@ def _carry(source: Prefix, target: Prefix) -> None:
 
 
 def _merge(source: Path, target: Path, left: tuple[str, ...]) -> None:
-    """Move the contents of a folder into another, replacing existing paths, but skip the paths in `left`."""
+    """Move a folder's contents into another, replacing existing paths but skipping the paths in `left`."""
     if not source.is_dir() or source.is_symlink():
         return
     target.mkdir(exist_ok=True)

@@ -2,7 +2,7 @@
 
 uv hard-links installed files to its cache, so editing a file in one env would change every other env,
 including future ones. Three measures prevent that: small files are copied, large ones become read-only, and
-each installation is compared with the hashes in the RECORD files of the wheels.
+each installation is compared with the hashes in the wheels' RECORD files.
 
 rocenv verifies wheel hashes so that it can download damaged wheels again; uv verifies them again when it
 unpacks the wheels, so that nobody can replace a verified wheel.
@@ -57,7 +57,7 @@ _INIT_LIMIT_S = 900.0
 def install_venv(
     prefix: Path, components: Sequence[Component], wheels: Mapping[str, Path], context: Context
 ) -> dict[str, FileEntry]:
-    """Install a set's wheels into a venv, which is created if missing, and return its files.
+    """Install a set's wheels into a venv, creating it if missing, and return its files.
 
     The venv still works if the prefix is renamed. `wheels` maps sha256 to a file with any name.
 
@@ -89,8 +89,8 @@ def _expand_devel(venv: Path, site: Path) -> bool:
     """Unpack ROCm's compilers and headers, as their first use would, and return whether there are any.
 
     Otherwise the user's first `hipcc` would change the env. Run this even if they are already unpacked,
-    because reinstalling a device wheel removes its links to them. Detach uv's cache first, because this
-    creates hard links inside the venv.
+    because reinstalling a device wheel removes its links to them. Detach the venv from uv's cache first,
+    because this creates hard links inside the venv.
     """
     if not (site / "rocm_sdk_devel").is_dir():
         return False
@@ -217,7 +217,7 @@ class _Offered(NamedTuple):
     link: Path  # in a folder named after its sha256; the file itself if rocenv built it from an sdist
 
     def require_hash(self) -> None:
-        """Raise DamagedPackage, and remove the file, unless it matches its hash."""
+        """Remove the file and raise DamagedPackage unless the file matches its hash."""
         if self.link != self.file:
             require_hash(self.artifact, self.file)
 
@@ -327,7 +327,7 @@ def _is_whole(venv: Path, path: str, entries: Mapping[str, FileEntry], expected:
     if algorithm not in hashlib.algorithms_guaranteed or algorithm.startswith("shake_"):
         return False
     digest = bytes.fromhex(entry.sha256) if algorithm == "sha256" else hash_of(venv / path, algorithm)
-    # Wheels that were split by AMD's tools use hexadecimal.
+    # Wheels split by AMD's tools use hexadecimal.
     return encoded.rstrip("=") in (base64.urlsafe_b64encode(digest).rstrip(b"=").decode(), digest.hex())
 
 

@@ -5,8 +5,8 @@ unless the env is active, and registers a hook for `import torch`. Before torch'
 loads the libraries listed in the `.json` file in order and by full path, so that torch, which loads CUDA's
 libraries by name, gets ZLUDA's. Then it applies the settings for torch.
 
-This file uses only the standard library. If ROCENV_TRACE is set to a file, each step is logged there; after a
-crash, the last line shows the library that was being loaded.
+This file uses only the standard library. If ROCENV_TRACE is set to a file, each step is logged there; after
+a crash, the last line names the library that was being loaded.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _trace(text: str) -> None:
 
 
 class _BeforeTorch:
-    """A finder, the first in `sys.meta_path`, that gives torch a loader that loads ZLUDA first.
+    """A finder at the front of `sys.meta_path` that gives torch a loader that loads ZLUDA first.
 
     Packages that only check whether torch exists get the usual result without loading anything.
     """

@@ -45,10 +45,10 @@ class Bounded:
         self._left = size
 
     def read(self, size: int) -> bytes:
-        """Read up to `size` bytes, fewer only at the end of the part.
+        """Read `size` bytes, or fewer at the end of the part.
 
         Raises:
-            ArchiveError: The stream ends before the end of the part.
+            ArchiveError: The stream ends before the part does.
         """
         wanted = min(size, self._left)
         data = self._stream.read(wanted)
@@ -64,7 +64,7 @@ def xz_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
     Args:
         stream: The xz stream without other data; it is read once, sequentially.
         pool: Threads that decode blocks; it may be shared.
-        ahead: Maximum number of blocks that are decoded or queued at once, which limits memory use.
+        ahead: Maximum number of blocks decoded or queued at once, which limits memory use.
 
     Raises:
         ArchiveError: The stream is damaged, truncated, or has trailing data.

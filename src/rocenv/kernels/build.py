@@ -115,7 +115,7 @@ def build(
 
 
 def _require_writable(output: Path) -> None:
-    """Raise RocenvError if a file cannot be written, before a compilation that takes minutes."""
+    """Raise RocenvError early if a file cannot be written, because compiling takes minutes."""
     folder = output.absolute().parent
     if folder.is_dir() and os.access(folder, os.W_OK) and not output.is_dir():
         return

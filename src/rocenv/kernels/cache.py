@@ -179,7 +179,7 @@ def export(home: Home, app: str, targets: Collection[str]) -> dict[str, bytes | 
 
 
 def import_bundled(bundle: Bundle, context: Context) -> None:
-    """Add the kernels in a bundle to the cache, except those that it already contains.
+    """Add a bundle's kernels to the cache, except those that it already contains.
 
     Raises:
         DataError: A member was changed, or does not match its entry.
@@ -220,7 +220,7 @@ def _keep(place: Path, entry: Entry, content: bytes, key_file: Path) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what killed processes left behind, if it is at least a day old."""
+    """Remove leftovers of killed processes that are at least a day old."""
     for place in folder.glob(".building-*"):
         with contextlib.suppress(OSError):
             if time.time() - place.stat().st_mtime > _ABANDONED_AFTER_S:

@@ -41,7 +41,7 @@ _DESCRIPTOR = ".kd"
 
 
 def command(toolchain: Toolchain, job: Job, output: Path) -> list[str]:
-    """Build a command line that creates a bundle with only GPU code, like `hipcc --genco`."""
+    """Build a command line that creates a bundle of only GPU code, like `hipcc --genco`."""
     options = ["-x", "hip", "--cuda-device-only", f"--offload-arch={job.target}"]
     if toolchain.device_libs is not None:
         options.append(f"--rocm-device-lib-path={toolchain.device_libs}")
@@ -77,7 +77,7 @@ def compile_kernel(toolchain: Toolchain, job: Job, folder: Path, log: Path, prog
         progress: Shows the elapsed time.
 
     Raises:
-        RocenvError: The compiler failed; the error shows the log's path and its last lines.
+        RocenvError: The compiler failed; the error includes the log's path and last lines.
     """
     output = folder / "kernel"
     argv = command(toolchain, job, output)

@@ -1,4 +1,4 @@
-"""Find Blender, the source of its kernels, and its version.
+"""Find Blender, its kernel sources, and its version.
 
 Source: https://tracker.debian.org/pkg/blender (5.2.2 in sid loaded kernels from an overlay of its resources,
 and its help lists the variable)
@@ -112,7 +112,7 @@ def with_source_of(installation: Installation, version: str, *, detected: bool =
     """Select the source folder for one version.
 
     Raises:
-        RocenvError: The version is `detected`, but there is only source for another version.
+        RocenvError: The version is `detected`, but the only source is for another version.
     """
     folders = (installation.folder, *_source_folders(installation.root))
     for each in (replace(installation, folder=folder) for folder in folders):
@@ -251,7 +251,7 @@ class ProgramBytes:
 
     @property
     def known(self) -> bool:
-        """Whether the bytes could be read; otherwise, a missing string means nothing."""
+        """Whether the bytes could be read; otherwise, a missing string proves nothing."""
         return len(self._bytes) > 0
 
     def contains(self, text: str) -> bool:

@@ -50,7 +50,7 @@ class Placed(Value, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The name of its record; there is one record per file."""
+        """The name of the kernel's record; there is one record per file."""
         place = f"{self.place}\0{self.file}".encode("utf-8", "surrogateescape")
         return hashlib.sha256(place).hexdigest()[:16]
 
@@ -60,12 +60,12 @@ class Placed(Value, frozen=True, kw_only=True):
         return Path(self.start).parents[1] if self.start else None
 
     def build_words(self) -> tuple[str, ...]:
-        """Return the command that rebuilds it."""
+        """Return the command that rebuilds the kernel."""
         headers = (f"--{self.kind}-include", self.include) if self.include else ()
         return (*self._words(), *headers)
 
     def undo_words(self) -> tuple[str, ...]:
-        """Return the command that removes it and nothing else."""
+        """Return the command that removes this kernel and nothing else."""
         return (*self._words(), "--undo")
 
     def _words(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Place a kernel where Blender finds it, and remove it again.
+"""Place a kernel where Blender finds it, and remove it later.
 
 The default location is an overlay: a folder of links to Blender's resources, with a real folder for the
 kernels, and a script that starts Blender with these resources. An overlay works whether or not Blender ships
@@ -289,7 +289,7 @@ def _put_into_overlay(placed: Placed, content: bytes, installation: Installation
         script.parent.mkdir()
         write_atomic(script, os.fsencode(_start_script(installation, copy)))
         script.chmod(0o755)
-        # Replace the overlay instead of updating it: after an upgrade, a link can take the place of a folder.
+        # Replace the overlay instead of updating it: after an upgrade, a link may have to replace a folder.
         if os.path.lexists(overlay):
             move(overlay, room / "old")
         move(fresh, overlay)

@@ -35,7 +35,7 @@ class Job:
     include: Path | None = None  # the folder with additional headers
     headers_hash: str = ""
     file_name: str  # in the folder with the kernels that Blender ships with
-    compressed: bool  # like those kernels
+    compressed: bool  # as those kernels are
 
     @property
     def title(self) -> str:
@@ -56,8 +56,8 @@ def job_for(
     """Prepare to compile a kernel.
 
     Args:
-        installation: Blender; the bytes of its program show its build options.
-        version: Its version.
+        installation: Blender; its program's bytes reveal the build options.
+        version: Blender's version.
         kind: The kind of kernel.
         target: The GPU target.
         include: The folder with additional headers, if the user specified one.

@@ -59,7 +59,7 @@ def run_captured(
     tick: Callable[[], None] = lambda: None,
     still_printing: Callable[[], None] = lambda: None,
 ) -> Ended:
-    """Run a program until it ends, and pass its output to ours and to `keep`.
+    """Run a program until it ends, and copy its output to ours and to `keep`.
 
     If the program succeeds, also wait for programs that it started, because some apps restart themselves.
 

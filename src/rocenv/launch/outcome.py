@@ -57,7 +57,7 @@ class Outcome:
 
     @property
     def died_inside(self) -> bool:
-        """Whether a program that a script ran crashed. Batch files with `pause` exit with 0 even then."""
+        """Whether a program run by a script crashed. Batch files with `pause` exit with 0 even then."""
         if not self.context.start.is_script:
             return False
         stack = last_stack(self.watch.tail)
@@ -95,7 +95,7 @@ class Outcome:
 
     @property
     def concerns_set(self) -> bool:
-        """Whether the set may be the cause, as opposed to an error in the app itself."""
+        """Whether the set may be the cause, rather than an error in the app itself."""
         return self.crashed or self.trace.is_bad or bool(self.failures)
 
     @property
@@ -210,7 +210,7 @@ def _happened(outcome: Outcome) -> Iterator[str]:
 
 
 def _shortfall(outcome: Outcome) -> str:
-    """The name of the message that describes the problem despite a normal exit."""
+    """The name of the message that describes the problem with a run that exited normally."""
     if outcome.on_cpu:
         start = outcome.context.start
         is_no_work = start.is_app and not start.is_gpu_work  # for example, the app only listed its GPUs
@@ -234,7 +234,7 @@ def _where(outcome: Outcome) -> Iterator[str]:
 
 
 def _why(outcome: Outcome, causes: Sequence[Cause], known: Sequence[Verdict]) -> Iterator[str]:
-    """Yield the causes of printed failures, then known problems of the set, then other causes.
+    """Yield the causes of printed failures, then known problems with the set, then other causes.
 
     Causes from `diagnose`, which reads the whole output, take precedence over rules for single strings.
     """

@@ -60,7 +60,7 @@ class Watch:
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """The last lines, without control sequences; only the final state of overwritten lines."""
+        """The last lines, without control sequences; overwritten lines appear in their final state."""
         text = _CONTROL.sub(b"", self._tail).decode("utf-8", "replace").replace("\r\n", "\n")
         return tuple(line.rpartition("\r")[2] for line in text.split("\n"))
 
@@ -84,7 +84,7 @@ class Watch:
             self._last = self._clock()
 
     def tick(self) -> None:
-        """If the app is silent for a long time while it compiles kernels, explain that, once."""
+        """Explain once that the app is compiling kernels, if it has been silent for a long time."""
         if self._explain_silence is not None and self._compiles and self.silent_s >= _SILENCE_S:
             self._explain_silence()
             self._explain_silence = None

@@ -54,9 +54,9 @@ def run(
 
     Args:
         context: The app, the machine and the data.
-        findings: Findings of the pre-launch checks, one line each, for the log.
+        findings: Findings from the pre-launch checks, one line each, for the log.
         level: The last rung that the env passed, for the log.
-        report: Prints a line for the user, also while the app runs.
+        report: Prints a line for the user, even while the app runs.
 
     Raises:
         CommandNotFound: The program does not exist.

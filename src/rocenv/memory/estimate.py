@@ -4,8 +4,8 @@ With `-ngl N`, llama.cpp puts the weights of the last N layers, their KV cache a
 GPU. The output counts as another layer. Some releases offload it first and others last, so the estimate uses
 the larger sum.
 
-The cache size is exact. The estimated compute buffer is a few percent larger than the one that llama.cpp
-0.7.0 allocated for models of several shapes; it includes flash attention only if `Use` enables it. Logs:
+The cache size is exact. The estimated compute buffer is a few percent larger than what llama.cpp 0.7.0
+allocated for models of several shapes; it includes flash attention only if `Use` enables it. Logs:
 ollama/ollama#11265, ggml-org/llama.cpp#16725
 """
 
@@ -36,7 +36,7 @@ _SMALL_BATCH = 128
 _MIN_GAIN = 1.1  # suggest a context only if it is longer by this factor
 _F32 = 4
 _F16 = 2
-_COPIES = 7  # simultaneous copies of the vectors of a batch
+_COPIES = 7  # simultaneous copies of a batch's vectors
 _WIDE_COPIES = 3  # the same, within a feed-forward layer
 
 
@@ -73,7 +73,7 @@ class Estimate:
         return sum(self.caches)
 
     def needed(self, layers: int) -> int:
-        """Return how many bytes this many layers need, without the margin."""
+        """Return the number of bytes that this many layers need, without the margin."""
         return self._needs[layers]
 
     def graph(self, layers: int) -> int:
@@ -202,7 +202,7 @@ def _cheaper_uses(estimate: Estimate, free_bytes: int) -> Iterator[tuple[Use, tu
 
 
 def longest_context(layout: ModelLayout, use: Use, free_bytes: int) -> int:
-    """Compute the longest context, up to `use.context`, with which the whole model fits; return 0 if none."""
+    """Compute the longest context up to `use.context` at which the whole model fits, or 0 if none does."""
     low, high = _MIN_CONTEXT // _PADDING - 1, use.context // _PADDING
     while low < high:
         middle = (low + high + 1) // 2

@@ -31,10 +31,10 @@ _MAX_TENSORS = 1 << 16
 _MAX_DIMENSIONS = 4  # GGML_MAX_DIMS
 _MAX_ITEMS = 512  # longer arrays are skipped: llama.cpp does not support models with more layers
 _MAX_ALIGNMENT = 1 << 20
-_MAX_ZIP_READ = 1 << 20  # the central directory of a llamafile is a few kB
+_MAX_ZIP_READ = 1 << 20  # a llamafile's central directory is a few kB
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _PART = re.compile(r"(?P<stem>.*)-[0-9]{5}-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
-_MAX_NAMED = 5  # missing parts in a message
+_MAX_NAMED = 5  # missing parts listed in a message
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _PROGRAMS = (b"MZ", b"\x7fELF", b"PK\x03\x04", b"#!")
@@ -84,7 +84,7 @@ TENSOR_TYPES = {
     41: ("Q1_0", 128, 18),
 }
 
-# None stands for a skipped array: one of strings, or with more than 512 items.
+# None stands for a skipped array: an array of strings, or one with more than 512 items.
 Value = Union[bool, int, float, str, "tuple[bool | int | float, ...]", None]
 
 
@@ -141,7 +141,7 @@ class Model:
 
 
 def read_model(path: Path) -> Model:
-    """Read a model from a GGUF file, from any of a model's parts, or from a llamafile.
+    """Read a model from a GGUF file, any part of a split one, or a llamafile.
 
     Raises:
         RocenvError: The file is not a readable model, or a part is missing.
@@ -260,7 +260,7 @@ class _SmallReads:
         self.seek, self.tell, self._read = file.seek, file.tell, file.read
 
     def read(self, size: int = -1) -> bytes:
-        """Read from the file; raise BadZipFile for more than 1 MiB."""
+        """Read from the file; raise BadZipFile if `size` is more than 1 MiB."""
         if size > _MAX_ZIP_READ:
             raise zipfile.BadZipFile("its directory is too large")
         return self._read(size)
@@ -403,7 +403,7 @@ def _parse_tensor(cursor: _Cursor) -> Tensor:
 
 
 def _with_sizes(tensors: Sequence[Tensor], data_bytes: int) -> tuple[Tensor, ...]:
-    """Derive the sizes of tensors of unknown types from the next offset; new types appear every year."""
+    """Derive tensor sizes of unknown types from the next tensor's offset; new types appear every year."""
     starts = sorted({tensor.offset for tensor in tensors})
     ends = dict(zip(starts, [*starts[1:], max([data_bytes, *starts[-1:]])], strict=False))
     return tuple(

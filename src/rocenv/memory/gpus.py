@@ -62,7 +62,7 @@ class MachineMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
-    """The memory of one GPU that programs can use; figures are None if unknown."""
+    """One GPU's memory that programs can use; figures are None if unknown."""
 
     gpu: Gpu
     total_bytes: int | None = None

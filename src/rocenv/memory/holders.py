@@ -1,6 +1,6 @@
 """The processes that hold GPU memory on Linux.
 
-The kernel reports in `/proc/PID/fdinfo` what a process allocated through each open GPU device. KFD also lists
+`/proc/PID/fdinfo` reports what a process allocated through each open GPU device. KFD also lists
 compute memory per process. Both can include the same memory, so rocenv uses the larger figure.
 
 Source: torvalds/linux:Documentation/gpu/drm-usage-stats.rst; for Linux before 5.19,
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _KFD = "/sys/class/kfd/kfd"
 _DEVICES = ("/dev/dri/", "/dev/kfd")
-_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of torvalds/linux:include/linux/sched.h
-_FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of torvalds/linux:include/linux/proc_ns.h
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD in torvalds/linux:include/linux/sched.h
+_FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO in torvalds/linux:include/linux/proc_ns.h
 _LINE = re.compile(
     r"^([a-z][a-z -]{1,40}):[ \t]*([0-9a-fA-F:.]{1,20})(?: (KiB|MiB|kB))?[ \t]*$", re.MULTILINE
 )

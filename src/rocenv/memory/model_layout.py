@@ -38,7 +38,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLayout:
-    """The sizes and dimensions of a model's parts; 0 if the model does not have the part."""
+    """The sizes and dimensions of a model's parts; 0 for parts that the model lacks."""
 
     layers: tuple[Layer, ...]
     input_bytes: int  # stays in system memory

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 60.0  # per request: eviction on a full card can be slow
 UNIT_BYTES = MIB  # every amount is a multiple of this
-_MAX_HANGS = 2  # each hang takes a full timeout
+_MAX_HANGS = 2  # each hang costs a full timeout
 _MAX_PIECES = 2048
 _SEARCH_PARTS = 1024  # the search resolution is the bound divided by this
-_KEPT = 0.9  # the fraction of the largest block that must be available again, in pieces
+_KEPT = 0.9  # the fraction of the largest block that must be available afterward, in pieces
 _MIN_RESERVE = 512 * MIB
 _RESERVE_SHARE = 0.05  # as a fraction of the GPU's memory
 _MIN_MACHINE_RESERVE = 2 * GIB
@@ -274,7 +274,7 @@ def _memory_of_opened(hip_gpu: HipGpu, host: Host, matrix: Matrix) -> GpuMemory:
             source="HIP",
             target=hip_gpu.target,
             name=printable(hip_gpu.name),
-            address="" if is_partition else hip_gpu.address,  # the kernel counts per board
+            address="" if is_partition else hip_gpu.address,  # the kernel's counters are per board
             integrated=Ids(matrix).integrated(hip_gpu.target),
         )
         gpus = (gpu,)

@@ -146,7 +146,7 @@ def _has_torch(version: str, wanted: str) -> bool | None:
 
 
 def _present(rule: NeverTogether, environ: Mapping[str, str]) -> tuple[set[str], list[str]]:
-    """Return the rule's words that the environment contains, and the variables that contain them."""
+    """Return the rule's words that occur in the environment, and the variables that contain them."""
     words = {name: rule.contained(environ.get(name, "")) for name in rule.variables}
     return {word for found in words.values() for word in found}, [name for name in words if words[name]]
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 4
-_TRIES_WITHOUT_SERVER = 2  # if the caller is hasty; without a pause, because name servers fail at times
+_TRIES_WITHOUT_SERVER = 2  # if the caller is hasty; without a pause, because name servers sometimes fail
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 30.0  # a server may request hours
 SMALL_BYTES = 128 * 1024 * 1024  # the largest package index of a distribution is 60 MB
@@ -100,7 +100,7 @@ class Network:
         return tuple(dict.fromkeys(found))
 
     def _with_login(self, url: str) -> str:
-        """Add the login of a mirror on the same server, because locks and plans do not contain logins."""
+        """Add the credentials of a mirror on the same server, because locks and plans never contain any."""
         scheme, separator, rest = url.partition("://")
         server = re.split(r"[/?#]", rest, maxsplit=1)[0]
         bases = (base for _, bases in self.mirrors for base in bases)
@@ -339,7 +339,7 @@ class Network:
         return session
 
     def _require_encrypted_hops(self, url: str, response: requests.Response) -> None:
-        """Refuse a redirect from an encrypted connection to plain HTTP."""
+        """Reject a redirect from an encrypted connection to plain HTTP."""
         plain = [hop.url for hop in (*response.history, response) if not is_protected(hop.url)]
         if is_protected(url) and plain:
             raise FetchError(

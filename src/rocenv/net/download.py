@@ -45,7 +45,7 @@ _HEAD_BYTES = 512
 def fetch_all(
     artifacts: Sequence[Artifact], folder: Path, network: Network, progress: Progress
 ) -> Generator[tuple[Artifact, Path], None, None]:
-    """Yield each artifact and its verified file on completion, in any order.
+    """Yield each artifact with its verified file as it completes, in any order.
 
     A file with the right name and size is not hashed again, because it is hashed when unpacked. Ctrl-C, or
     closing the generator, stops the downloads and keeps the partial files.
@@ -292,7 +292,7 @@ class PartialDownload:
 
     @property
     def is_web_page(self) -> bool:
-        """Whether it starts like HTML."""
+        """Whether the file starts like HTML."""
         self._file.seek(0)
         head = self._file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
         return head.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
@@ -311,7 +311,7 @@ class PartialDownload:
             if known["url"] == shown(url) and known["validator"]:
                 headers["If-Range"] = str(known["validator"])
         except (OSError, DataError, LookupError, TypeError):
-            pass  # killed before it was written; the hash is checked anyway
+            pass  # rocenv was killed before writing it; the hash is checked anyway
         return headers
 
     def begin(self, url: str, headers: Mapping[str, str]) -> None:
@@ -319,8 +319,8 @@ class PartialDownload:
         self.restart()
         validator = strong_etag(headers) or headers.get("Last-Modified", "")
         self._validator_file.unlink(missing_ok=True)
-        # An atomic write is unnecessary, because a partial file is invalid JSON, and a kill would leave a
-        # temporary file behind.
+        # An atomic write is unnecessary, because a partial file is invalid JSON; it would also leave a
+        # temporary file behind if the process were killed.
         with self._validator_file.open("x", encoding="utf-8") as out:
             json.dump({"url": shown(url), "validator": validator}, out)
 

@@ -41,7 +41,7 @@ class TransientError(FetchError):
 
 
 def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
-    """Combine the failures of all URLs of the file `name`.
+    """Combine the failures of all URLs for the file `name`.
 
     The code is `gone` only if every URL returned it, because an unreachable mirror may have the file.
     """

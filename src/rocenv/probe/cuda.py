@@ -107,7 +107,7 @@ BLAS = BlasCalls(
     result_apart=False,
     computation=(_COMPUTE_32F, _GEMM_DEFAULT),
 )
-# Our kernel for the rung `gemm`, with the arguments and groups of gemm.SOURCE. It uses only what every PTX
+# Our kernel for the `gemm` rung, with the arguments and groups of gemm.SOURCE. It uses only what every PTX
 # compiler supports: no shared memory, no instruction newer than sm_30.
 KERNEL = b"""\
 // C = A * B, row-major n x n, n a multiple of 16.

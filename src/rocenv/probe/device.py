@@ -121,7 +121,7 @@ class Runtime:
         self._library.call(self._calls.fill, address, value, size_bytes)
 
     def memory_info(self) -> tuple[int, int]:
-        """Return the free and total bytes of the device."""
+        """Return the device's free and total memory in bytes."""
         free, total = ctypes.c_size_t(0), ctypes.c_size_t(0)
         self._library.call(self._calls.memory_info, ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
@@ -179,7 +179,7 @@ class Buffer:
         self._runtime.upload(self.address, data)
 
     def read(self) -> bytes:
-        """Return the content of the buffer."""
+        """Return the buffer's content."""
         return self._runtime.download(self.address, self.size_bytes)
 
 

@@ -153,7 +153,7 @@ class Device:
 
 
 def open_device(session: Session) -> str:
-    """Choose the first GPU with the right target and describe it; raises the errors of `choose_device`."""
+    """Choose and describe the first GPU with the right target; raise the same errors as `choose_device`."""
     device = choose_device(session)
     return (
         f"{device.name or 'an unnamed GPU'}, {session.describe_target()}, "
@@ -181,7 +181,7 @@ def choose_device(session: Session) -> Device:
 
 
 def devices(runtime: Library) -> list[Device]:
-    """List HIP's GPUs, at least one; raise NoDevice if there is none."""
+    """List HIP's GPUs; raise NoDevice if there are none."""
     count = count_devices(runtime, "hipInit", "hipGetDeviceCount", (NO_DEVICE, INVALID_DEVICE), _why_none)
     return [_describe(runtime, ordinal) for ordinal in range(count)]
 

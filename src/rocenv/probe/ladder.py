@@ -103,10 +103,10 @@ def run_ladder(
     Args:
         probe: The env.
         rungs: The rungs to run; prerequisites outside this list are assumed to pass.
-        files: The caller's implementation of the rung `files`.
+        files: The caller's implementation of the `files` rung.
         begin: Returns a context in which a rung's child runs.
         judge: Adds the caller's knowledge to each result; later rungs depend on the returned result.
-        report: Called with each result immediately.
+        report: Called immediately with each result.
     """
     results: dict[str, RungResult] = {}
     needs = NEEDS[probe.task.runtime]

@@ -22,8 +22,8 @@ SUCCESS = 0
 # LOAD_WITH_ALTERED_SEARCH_PATH, which the env's startup code also uses to load them before torch: Windows
 # then looks for dependencies among loaded libraries, in the library's own folder, in System32, and on PATH,
 # which begins with the env's folders. ctypes' default excludes PATH, so nvcuda.dll failed to load if HIP was
-# only on PATH; `winmode=0`, the usual workaround, excludes the library's own folder. Libraries from the wrong
-# place are detected later in the list of loaded modules. Source: vladmandic/sdnext#4259;
+# only on PATH; `winmode=0`, the usual workaround, excludes the library's own folder. Libraries from the
+# wrong folder are detected later in the list of loaded modules. Source: vladmandic/sdnext#4259;
 # patientx/ComfyUI-Zluda#401;
 # https://learn.microsoft.com/en-us/windows/win32/api/libloaderapi/nf-libloaderapi-loadlibraryexw
 _WINMODE = 0x00000008
@@ -90,7 +90,7 @@ class Library:
         try:
             status: int = function(*arguments)
         except OSError as error:
-            # ctypes on Windows catches faults of the callee, but the process state is unusable afterwards.
+            # ctypes on Windows catches the callee's faults, but the process state is unusable afterward.
             _die(_fault_code(error), error)
         return status
 

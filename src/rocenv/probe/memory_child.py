@@ -172,7 +172,7 @@ def fill(
 
 
 def push(runtime: Runtime, size_bytes: int) -> ExcessResult:
-    """Request more memory than exists, as a renderer may do, and test what still works afterwards."""
+    """Request more memory than exists, as a renderer may do, and test what still works afterward."""
     block = _allocate(runtime, size_bytes)
     if isinstance(block, Block):
         _discard(runtime, block)
@@ -250,7 +250,7 @@ def _write(runtime: Runtime, block: Block) -> None:
 
 
 def _find_wrong_page(runtime: Runtime, block: Block) -> str:
-    """Describe a page with wrong content, or return ""; checks marked pages and some pages between them."""
+    """Check marked pages and some between them; describe one with wrong content, or return "" if none."""
     marked = list(block.offsets())
     between = {
         (one + other) // 2 // _PAGE_BYTES * _PAGE_BYTES for one, other in itertools.pairwise(marked)
@@ -271,7 +271,7 @@ def _discard(runtime: Runtime, block: Block) -> None:
 
 
 class Worker:
-    """Executes requests. The first is `open` or `list`; the others use the open GPU."""
+    """Executes requests. The first request is `open` or `list`; later ones use the open GPU."""
 
     _runtime: Runtime
 

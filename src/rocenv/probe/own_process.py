@@ -34,7 +34,7 @@ def keep_stdout() -> int:
 
 
 def flush_c_streams() -> None:
-    """Flush the output of vendor libraries in C's stdio buffers."""
+    """Flush vendor libraries' output from C's stdio buffers."""
     for name in _C_LIBRARIES if sys.platform == "win32" else (None,):
         ctypes.CDLL(name).fflush(None)
 
@@ -83,12 +83,12 @@ def parse_maps(text: str) -> frozenset[str]:
 
 
 def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpreter: str = "") -> list[str]:
-    """List libraries that are mapped from the wrong place, sorted.
+    """List libraries that are mapped from the wrong folder, sorted.
 
     Libraries loaded since `before` must be in the prefix or be allowed outside it; earlier ones (the
     interpreter, a preloaded library) may be anywhere. On Windows, virus scanners and overlays load libraries
     into any process, so only libraries whose names also occur in the prefix are checked. A library in the
-    folder `interpreter` may be outside, because it belongs to the interpreter.
+    `interpreter` folder may be outside, because it belongs to the interpreter.
     """
     prefix, own = _folders([task.prefix]), _folders([interpreter] if interpreter else [])
     others_load = bool(task.system_dirs)  # set on Windows only

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Role -> name in `rocm_sdk`. rocBLAS has none; hipBLAS loads it from its own folder. Source:
 # ROCm/TheRock:build_tools/packaging/python/templates/rocm/src/rocm_sdk/_dist_info.py
 _NAMES = {"hip": "amdhip64", "hiprtc": "hiprtc"}
-_PACKAGE_FOLDER = "_rocm_"  # `_rocm_sdk_core` is the folder of package `rocm-sdk-core`
+_PACKAGE_FOLDER = "_rocm_"  # `_rocm_sdk_core` is the folder of the `rocm-sdk-core` package
 
 
 def package_of(path: str) -> str:

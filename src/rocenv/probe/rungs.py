@@ -1,7 +1,7 @@
-"""The rungs, each a function of the child's session.
+"""The rungs, each a function that takes the child's session.
 
-A rung returns a description of what it found. It raises Failure or CallError on errors, and NoDevice without
-a GPU. Rungs that run computations poison every output buffer beforehand and check it afterwards.
+A rung returns a description of what it found. It raises Failure or CallError on errors, and NoDevice if
+there is no GPU. Rungs that run computations poison every output buffer beforehand and check it afterward.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _KERNEL_SIZE = 2 * gemm.TILE
 _RATE_SIZES = (256, 512, 1024, 2048, 4096)
 _RATE_BUDGET_S = 0.25
 _RATE_SAMPLES = 64
-# Number of elements of the block that large matrices repeat; a prime, so that all rows differ.
+# Number of elements in the block that large matrices repeat; a prime, so that all rows differ.
 _BLOCK = 65521
 
 

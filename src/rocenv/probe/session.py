@@ -74,7 +74,7 @@ class Session:
         return self.task.runtime == "cuda"
 
     def library(self, role: str) -> Library:
-        """Load the library of a role, or raise Failure.
+        """Load the library for a role, or raise Failure.
 
         Preloaded libraries are loaded first, then HIP, because the others load HIP by name and get the copy
         that is already loaded.
@@ -99,7 +99,7 @@ class Session:
             self._preloaded.append(self._load(path))
 
     def leaks(self) -> list[str]:
-        """Describe libraries that were loaded from the wrong place."""
+        """Describe libraries that were loaded from the wrong folder."""
         found = []
         if self.interposers:
             names = ", ".join(f"`{name}`" for name in self.interposers[:_SHOWN])

@@ -1,4 +1,4 @@
-"""The rung `torch`: a matrix multiplication and a convolution in the env's torch, checked on the CPU.
+"""The `torch` rung: a matrix multiplication and a convolution in the env's torch, checked on the CPU.
 
 Arguments: SEED, and `hip` or `zluda`: what torch must use. It runs by path with the env's own Python,
 which has torch but not rocenv, so it uses only torch and the standard library. It writes a line of JSON in

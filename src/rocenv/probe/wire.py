@@ -1,4 +1,4 @@
-"""Messages between a parent and its child: the child of a rung (`Task`, `Answer`), or that of `mem probe`.
+"""Messages between a parent and its child, which runs a rung (`Task`, `Answer`) or serves `mem probe`.
 
 Each is a JSON object. Uses only the standard library, because the child imports it.
 """
@@ -12,7 +12,7 @@ Runtime = Literal["hip", "cuda"]
 AnswerStatus = Literal["passed", "failed", "skipped"]
 NO_GPU = "no GPU here"
 STANDIN = "STAND-IN, not a GPU runtime"
-# A child writes this before each call into a vendor library, so the last line shows a call that never
+# A child writes this before each call into a vendor library, so the last line names a call that never
 # returned.
 CALLING = "rocenv: calling "
 # On Windows, a crashing child writes this with the exception code and the library in which it faulted.
@@ -21,7 +21,7 @@ FAULT = "rocenv: fault "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """The input for the child of a rung."""
+    """The input for a rung's child."""
 
     target: str  # target that the set was resolved for: "gfx1100"
     prefix: str  # absolute; every library must be below it
@@ -76,7 +76,7 @@ SMALLEST_BYTES = 1 << 20  # size of the smallest test block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One line from the child of `mem probe`; a request produces any number of `progress` and one other."""
+    """A line from `mem probe`'s child; a request produces any number of `progress` lines and one other."""
 
     kind: Kind
     what: Any
@@ -127,11 +127,11 @@ class FillResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExcessResult:
-    """The result of requesting more memory than exists, and the state of the runtime afterwards."""
+    """The result of requesting more memory than exists, and the state of the runtime afterward."""
 
     granted: bool
     answer: str = ""  # the runtime's name for the error
-    info_answer: str = ""  # hipMemGetInfo's error afterwards; "" if it works
+    info_answer: str = ""  # hipMemGetInfo's error afterward; "" if it works
     free_bytes: int = 0
     total_bytes: int = 0
-    small: BlockResult | None = None  # result of testing a small block afterwards
+    small: BlockResult | None = None  # result of testing a small block afterward

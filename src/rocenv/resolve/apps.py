@@ -50,7 +50,7 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
 
 
 def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
-    """Find an app's packages in a channel, or None if there are none."""
+    """Find an app's packages in a channel; return None if there are none."""
     rows = (row for row in matrix.app_packages if row.app == app and channel in row.channels)
     return next(rows, None)
 

@@ -163,7 +163,7 @@ def rejected(row: Known, name: str, wanted: str, found: str, text: str = "") -> 
 
 
 def unmet(**constraints: bool) -> Constraints:
-    """Return the names of the constraints that are violated."""
+    """Return the names of the violated constraints."""
     return frozenset(name for name, holds in constraints.items() if not holds)
 
 

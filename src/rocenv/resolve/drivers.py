@@ -37,7 +37,7 @@ def kernel_driver(text: str, matrix: Matrix) -> str:
 
 
 def tested(driver: str, release: str, matrix: Matrix) -> bool | None:
-    """Whether a release was tested with a kernel driver, or None if neither is in any list."""
+    """Whether a release was tested with a kernel driver, or None if neither is listed."""
     if not driver:
         return None
     heard = False

@@ -10,9 +10,9 @@ supports the target although rocBLAS has no kernels for it.
 2. A release tested with the machine's kernel driver or on an equally old kernel, if that is known.
 3. Packages before wheels, unless PyTorch or `--dev` is requested: programs other than Python find libraries
 by their package names, but wheels use different names and have no search path.
-4. The maker supports the target; the builders mark it release-ready; only the libraries include it.
-5. The maker's own channel, before a distribution's.
-6. How reliable the data about the release and the target is: stated by the maker or tested, reported,
+4. The vendor supports the target; the builders mark it release-ready; only the libraries include it.
+5. The vendor's own channel before a distribution's.
+6. How reliable the data about the release and the target is: stated by the vendor or tested, reported,
 inferred.
 7. The newest release.
 8. A released PyTorch before a release candidate; for wheels, one that AMD lists; then the newest.

@@ -139,7 +139,7 @@ def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | 
 def env_with_tools(lock: Lock, matrix: Matrix, name: str) -> str:
     """Return the command that creates a similar env with ROCm's compilers and tools, or "" if there is none.
 
-    It specifies the release and the channel, so that it does not resolve to a set without the tools.
+    The command specifies the release and the channel, so it cannot resolve to a set without the tools.
     """
     wish = structs.replace(lock.request, dev=True)
     here = lock.part("rocm")
@@ -166,8 +166,8 @@ def suggest_env(
 ) -> str:
     """Return the command that creates the most similar set without a known failure, or "" if there is none.
 
-    Alternatives listed by verdicts come first, in their order: an SDK, a build, or both. They are followed by
-    the same SDK with a different build, and then by any set.
+    Alternatives listed by verdicts come first, in their order: an SDK, a build, or both. The same SDK with
+    a different build comes next, then any set.
 
     `zluda` limits the builds, as the option does. `app` replaces the set's app.
     """

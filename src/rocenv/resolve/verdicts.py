@@ -20,7 +20,7 @@ _CONDITIONS = ("targets", "rocm", "zluda", "project", "flavour", "torch", "drive
 
 
 class Facts(NamedTuple):
-    """The facts that verdicts depend on: None if undecided, "" if unknown or without such a component."""
+    """The facts that verdicts depend on: None if undecided, "" if unknown or the component is missing."""
 
     platform: str | None = None
     target: str | None = None
@@ -148,8 +148,8 @@ def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict,
     """Find the verdicts against an existing set, most specific first.
 
     `resolve` never returns such a set. But an env can be older than a verdict or come from an untrusted lock,
-    and the display driver can change. Verdicts about drivers are ignored if the driver is unknown. If the
-    ZLUDA build does not work with the driver, this is also returned as a verdict.
+    and the display driver can change. Verdicts about drivers are ignored if the driver is unknown. A ZLUDA
+    build that does not work with the driver is also returned as a verdict.
     """
     facts = facts_of(lock, matrix, driver)
     targets = (lock.target, *lock.request.more_targets)

@@ -61,7 +61,7 @@ def from_first(urls: Iterable[str], ask: Callable[[str], T], uv: Uv) -> T:
             return ask(url)
         except RocenvError as error:
             errors.append(error)
-    # An error from an index that responded is more informative than unreachable mirrors.
+    # An error from an index that responded is more informative than one from an unreachable mirror.
     raise next((error for error in errors if isinstance(error, ResolutionImpossible)), errors[-1])
 
 
@@ -113,7 +113,7 @@ def pip_setting(environ: Mapping[str, str], name: str) -> str:
 
 
 def _files_of_pip(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield pip's configuration files. Later ones win, and PIP_CONFIG_FILE replaces the user's files."""
+    """Yield pip's configuration files. Later files win, and PIP_CONFIG_FILE replaces the user's files."""
     chosen = environ.get("PIP_CONFIG_FILE", "")
     if chosen == os.devnull:
         return

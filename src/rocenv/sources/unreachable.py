@@ -30,7 +30,7 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
     Args:
         place: The channel or index host that the body contacts.
         context: The home for the record, and the mirrors: failures of other mirrors are ignored.
-        named: Whether the user specified the place, so that earlier failures are ignored.
+        named: Whether the user specified `place`, so that earlier failures are ignored.
         hint: What to do instead of waiting.
 
     Raises:

@@ -61,7 +61,7 @@ class Uv:
     Attributes:
         cache: uv's cache; uv links its files into venvs.
         pythons: The folder for interpreters that uv downloads.
-        environ: The environment variables on which those of uv are based.
+        environ: The environment variables on which uv's are based.
         offline: Whether connections are forbidden.
         report: Receives a line for each download, and for each deviation from the request.
     """
@@ -289,7 +289,7 @@ class Uv:
                 passed on the command line, which all users of the machine can read.
             page: The URL of a page with links to more files, also not passed on the command line.
             plain_http: Whether unencrypted connections are allowed.
-            retries: How often uv repeats a failed request, or "" for the user's setting or uv's default.
+            retries: How many times uv retries a failed request, or "" for the user's setting or uv's default.
         """
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
         if offline or self.offline:
@@ -360,7 +360,7 @@ def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Art
 
 
 def _close_lock(folder: Path) -> None:
-    """Restrict access to uv's lock file in a folder, because uv ignores the umask and allows everyone."""
+    """Restrict access to uv's lock file in a folder; uv ignores the umask and gives everyone access."""
     with contextlib.suppress(OSError):
         (folder / ".lock").chmod(0o660 if folder.stat().st_mode & stat.S_IWGRP else 0o600)
 

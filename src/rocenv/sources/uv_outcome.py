@@ -22,7 +22,7 @@ _UNREACHABLE = re.compile(
     "dns error|failed to lookup address|tcp connect error|operation timed out|Connection refused"
 )
 _NO_NAME = re.compile("dns error|failed to lookup address")
-# No connection, on any system: the name does not resolve, nothing listens there, or there is no route.
+# No connection, on any system: the name does not resolve, nothing is listening, or there is no route.
 _NO_SERVER = re.compile(r"dns error|failed to lookup address|\(os error (111|101|113|10061|10051|10065|61)\)")
 
 # In errors: "... for url (http://host/x)", "Failed to fetch: `http://host/x`"
@@ -41,7 +41,7 @@ def index_name(index_url: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Exit code and output of a uv command."""
+    """A uv command's exit code and output."""
 
     code: int
     stdout: str
@@ -126,7 +126,7 @@ class Outcome:
             )
 
     def require_installed(self) -> None:
-        """Raise an error that explains the failure, if the installation failed."""
+        """If the installation failed, raise an error that explains why."""
         if not self.code:
             return
         if re.search(r"\(os error (28|112)\)", self.stderr):

@@ -1,4 +1,4 @@
-"""Resolve the requirements of PyTorch to exact wheels with hashes.
+"""Resolve PyTorch's requirements to exact wheels with hashes.
 
 torch, its GPU companions, and all dependencies come only from the index in the matrix row, which prevents
 uv from selecting a CPU build or a build for another GPU. Other packages that the row pins (numpy) come from
@@ -49,7 +49,7 @@ def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: 
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """List the wheels of torch for a Python on this machine; see `Source`.
+    """List torch's wheels for a Python on this machine; see `Source`.
 
     Raises:
         ResolutionImpossible: The index has no matching wheels for this Python.

@@ -69,7 +69,7 @@ _LAST_SIGNAL = 255
 
 
 def unsigned(code: int) -> int:
-    """Convert a Windows code that was read as a negative number to the usual form, 0xC0000005.
+    """Convert a Windows code that was read as a negative number to the usual form, such as 0xC0000005.
 
     Signals (small negative numbers) and ordinary codes are unchanged.
     """

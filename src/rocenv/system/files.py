@@ -169,8 +169,8 @@ def break_link(path: Path) -> None:
 def remove_tree(path: Path) -> None:
     """Remove a folder that rocenv created, if it exists, including its write-protected subfolders.
 
-    If a link took its place, remove only the link. This never changes file modes, because the store and other
-    envs can share the files.
+    If a link has replaced it, remove only the link. This never changes file modes, because the store and
+    other envs can share the files.
     """
     if is_link_at(path):
         _remove_link(path)

@@ -36,7 +36,8 @@ def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[N
     After waiting for one second, report the holders on stderr.
 
     Args:
-        path: The lock file. It is created if missing and never removed, because that would cause a race.
+        path: The lock file. It is created if missing, and never removed, because removing it would cause a
+            race.
         shared: Allow other shared holders (on Windows every lock is exclusive).
         waiting: A message for stderr, printed once if the lock is taken.
 

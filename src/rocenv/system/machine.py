@@ -20,7 +20,7 @@ from typing import TypeVar
 from rocenv.system import WINDOWS
 
 # Filesystems with unreliable locks, links or memory maps. docs/design.md, "Where an env can be", explains why
-# network homes are refused.
+# network homes are rejected.
 NETWORK_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "fuse.sshfs", "fuse.rclone", "fuse.s3fs"}
 )
@@ -207,7 +207,7 @@ def read_text(path: str) -> str | None:
 
 
 def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
-    """Return a program's output on this machine, which `ask` gets, or None if there is none.
+    """Return a program's output, which `ask` gets on this machine, or None if there is none.
 
     For an examined machine, return the text in the file `copy`, such as `/windows/hipinfo.txt`.
     """

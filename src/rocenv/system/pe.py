@@ -179,7 +179,7 @@ def _listed(folder: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _parsed(path: str | Path, *directories: int) -> Iterator[Any]:
-    """Open a file, parse the given data directories, and close it again."""
+    """Open a file with the given data directories parsed, and close it after the block."""
     import pefile
 
     if Path(path).stat().st_size == 0:

@@ -336,7 +336,7 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     `subprocess` uses: unsigned, with all 32 bits, on Windows; a negative signal number elsewhere. Use
     `own_exit_code` to exit with it.
     """
-    # Use no-op handlers, because the child would inherit an ignored signal. Set them before it starts.
+    # Use no-op handlers, because the child would inherit ignored signals. Set them before it starts.
     with handled(dict.fromkeys(("SIGINT", "SIGQUIT", "SIGBREAK"), lambda *_: None)):
         return start_child(argv, environ).wait()
 

@@ -64,7 +64,7 @@ def _key(path: Path) -> bytes:
     if WINDOWS:
         is_own = True
     else:
-        # A group-writable home is shared deliberately; rocenv refuses other exposed homes.
+        # A group-writable home is shared deliberately; rocenv rejects other exposed homes.
         is_shared = bool(path.parent.stat().st_mode & stat.S_IWGRP)
         owners = {0, os.geteuid(), path.parent.stat().st_uid}
         is_own = (is_shared or info.st_uid in owners) and not info.st_mode & (0o007 if is_shared else 0o077)

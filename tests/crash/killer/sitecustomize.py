@@ -1,7 +1,7 @@
 """Kill a real `rocenv` at one of its changes to the disk. PYTHONPATH makes Python load this file.
 
 KILL_AT=N kills the process, as `kill -9` does, just before its N-th change below KILL_BELOW, or halfway
-through that change if it writes a chunk of an unpacked file. KILL_LOG=FILE logs each change on a line. Child
+through that change if it writes a chunk of an unpacked file. KILL_LOG=FILE logs one change per line. Child
 processes do not inherit these variables.
 """
 

@@ -62,7 +62,7 @@ class Nu(Driver):
         return f"source {self.quote(str(script))}"
 
     def call(self, *words: str) -> str:
-        # A program that fails ends a script, but the tests check what happens after `rocenv` fails.
+        # A failing program ends a script, but the tests check what happens after `rocenv` fails.
         code = super().call(*words)
         return self.attempt(code) if words[0] == "rocenv" else f"^{code}"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # `%files` splits at spaces and expands patterns, and its escapes differ between versions.
 _PLAIN = re.compile(r"[A-Za-z0-9/._+~@-]+")
-# A line that begins with `%` starts a section, even within quotes; double braces contain build arguments.
+# A line that begins with `%` starts a section, even within quotes; double braces enclose build arguments.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f]|\{\{")
 
 

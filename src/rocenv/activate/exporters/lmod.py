@@ -1,6 +1,6 @@
 """Lmod modules, in Lua.
 
-Loading a module has the effect of activation, and unloading it restores the environment. `family` makes Lmod
+Loading a module activates the env, and unloading it restores the previous environment. `family` makes Lmod
 replace a loaded env with the new one.
 
 Source: lmod.readthedocs.io, "Lua Modulefile Functions"

@@ -27,7 +27,7 @@ _PREFIX = "%_ROCENV_P%"  # contains the prefix while the script runs
 # Variables that venv scripts save as `_OLD_VIRTUAL_...` and restore, with their defaults. Source: CPython,
 # Lib/venv/scripts/nt
 _VENV = {"PATH": "", "PROMPT": "$P$G"}
-# Variables that contain folders, for writing paths inside these folders in ASCII.
+# Variables that contain folders, used to write paths inside those folders in ASCII.
 _KNOWN = ("LOCALAPPDATA", "APPDATA", "USERPROFILE")
 
 
@@ -58,7 +58,7 @@ def encode(script: str) -> bytes:
 def _placed(env: Env, change: EnvChange) -> EnvChange:
     from msgspec import structs  # imported late, because the hook does not use values
 
-    # Only URLs contain `%`, and they spell the prefix in a different way.
+    # Only URLs contain `%`, and they spell the prefix differently.
     return structs.replace(change, value=change.value.replace("%", "%%").replace(env.prefix, _PREFIX))
 
 
@@ -113,7 +113,7 @@ def _change(change: EnvChange) -> str:
 
 
 def _check(name: str, where: str = "checked") -> str:
-    """Render the check of a variable's value, which cmd skips by jumping to the label if it is unset."""
+    """Render the check of a variable's value; if the variable is unset, cmd jumps past the check."""
     return f"""\
 @if not defined {name} goto {where}_{name}
 @setlocal DisableDelayedExpansion
@@ -186,7 +186,7 @@ def _place(prefix: str) -> list[str]:
 
 
 def _report(env: Env) -> list[str]:
-    """Render the lines that report variables that are set on the machine."""
+    """Render the lines that report variables already set on the machine."""
     lines = []
     for name in env.changed:
         old, into = f"_ROCENV_OLD_{env.ident}_{name}", "L" if name in env.lists else "K"
@@ -198,7 +198,7 @@ def _report(env: Env) -> list[str]:
 
 
 def _shown(env: Env) -> str:
-    # Take the name from the folder, because it may contain characters that the script cannot.
+    # Take the name from the folder, because the name may contain characters that the script cannot.
     is_folder = env.label == env.name == env.prefix.rpartition("\\")[2]
     if is_folder and not env.label.isascii():
         return '@for %%N in ("%_ROCENV_P%") do @set "_ROCENV_V=%%~nxN"'

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rocenv.activate.env import Env, Place
 
 FILE = "activate.csh"
-# tcsh's shell variables that would hide environment variables and cannot be unset. Source: tcsh(1),
+# tcsh shell variables that would hide environment variables and cannot be unset. Source: tcsh(1),
 # "Special shell variables"
 _OWN = frozenset(
     {"argv", "cwd", "dirstack", "euid", "euser", "gid", "group", "histchars", "home", "noglob", "owd", "path"}

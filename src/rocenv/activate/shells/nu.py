@@ -1,7 +1,7 @@
 """nushell: `activate.nu`, and the env's data for the hook.
 
-The hook reads the data because nushell cannot source a path that is known only at run time. An env is
-nothing but data, which `nu-library.nu` applies.
+The hook reads the data because nushell cannot source a path that is known only at run time. An env consists
+only of data, which `nu-library.nu` applies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FILE = "activate.nu"
 _DATA = ".rocenv/activate.nuon"
-# In 0.112 and later, `%` calls a builtin even if an alias or command has its name.
+# In 0.112 and later, `%` calls a builtin even if an alias or command has the same name.
 # Source: nushell/nushell#17956
 _WITHOUT_SIGIL = r"^0\.([0-9]?[0-9]|10[0-9]|11[01])\."
 
@@ -87,7 +87,7 @@ def _list(values: Iterable[str]) -> str:
 
 
 def hook(place: Place) -> str:
-    """Render the hook for the version of nushell that NU_VERSION specifies.
+    """Render the hook for the nushell version that NU_VERSION specifies.
 
     Versions without the sigil convert untyped words (`1kb` to a size), so completion is not supported there.
     """

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 _LIBRARY = ".rocenv/activate.sh"
-# The mount point of drives. Source: documentation of MSYS2 and Cygwin, "The Cygwin Mount Table"
+# The drive mount point. Source: documentation of MSYS2 and Cygwin, "The Cygwin Mount Table"
 ROOTS = {"CYGWIN": "/cygdrive", "MSYS": ""}
-# A placeholder for the mount point of drives, which never occurs in Windows paths or values.
+# A placeholder for the drive mount point, which never occurs in Windows paths or values.
 _ROOT = "\1root\1"
 
 
@@ -94,7 +94,7 @@ def _but_path(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _with_ours(env: Env) -> Iterator[str]:
-    """Yield patterns that match a PATH that contains an entry of the env.
+    """Yield patterns that match a PATH containing one of the env's entries.
 
     They are short because bash parses slowly.
     """
@@ -141,7 +141,7 @@ def _clean(env: Env, name: str) -> str:
 
 
 def _is_taken_apart(name: str, separator: str) -> bool:
-    """Whether the script splits a list into entries, unlike lists in Windows' own format."""
+    """Whether the script splits a list into entries; it does not split lists in Windows' own format."""
     return separator == ":" or name == "PATH"
 
 
@@ -154,7 +154,7 @@ def _restore(env: Env, name: str) -> str:
 
 
 def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
-    """Return the word for a value, or for a cache folder a word that depends on where the caches are."""
+    """Return the word for a value; for a cache folder, the word depends on where the caches are."""
     rest = env.caches.get(name)
     return word if rest is None else f'"{first}$_ROCENV_CACHE_{env.ident}"{quote(rest)}'
 

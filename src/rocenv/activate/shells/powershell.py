@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 FILE = "Activate.ps1"
-# The separator of entries, the comparison of entries and names, and whether a variable may be empty.
+# The entry separator, how to compare entries and names, and whether a variable may be empty.
 _PLATFORMS = {
     "linux": {"SEPARATOR": ":", "COMPARISON": "Ordinal", "EMPTY": "true"},
     "windows": {"SEPARATOR": ";", "COMPARISON": "OrdinalIgnoreCase", "EMPTY": "false"},
@@ -66,7 +66,7 @@ def source(script: str) -> str:
 def _to_run(path: str) -> str:
     """Escape a path for use after `.` or `&`.
 
-    PowerShell 5.1 treats the path as a pattern, and PowerShell 7 also tries that.
+    PowerShell 5.1 treats the path as a pattern, and PowerShell 7 also tries it as one.
 
     Source: PowerShell/PowerShell issue 4726
     """

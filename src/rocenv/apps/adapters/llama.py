@@ -159,7 +159,7 @@ def _measure(
 
 
 def _model_path(given: Given, packed: Packed) -> Path | None:
-    """Return the model file, or None if the command does not specify one, or one that the app downloads."""
+    """Return the model file, or None if the command specifies none or one that the app downloads."""
     for name in _MODEL:
         if value := given.value(name):
             return packed.path if value.startswith(_INSIDE) else Path(value)
@@ -254,7 +254,7 @@ def _estimate(
 
 
 def _hidden_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
-    """The most memory on a single GPU that a program considers free although other programs use it."""
+    """The most memory on any one GPU that a program considers free although other programs use it."""
     more = [shown - here for here, shown in pairs if here is not None and shown is not None]
     return max(0, -(-max(more) // MIB)) if more else None
 
@@ -273,7 +273,7 @@ def _sizes(given: Given) -> dict[str, Any] | str:
 
 
 def _size(key: str, value: str) -> str | int | None:
-    """Parse a size, where 0 stands for the model's own; return None if it is invalid."""
+    """Parse a size (0 means the model's own); return None if it is invalid."""
     if key in _NAMED_SIZES:
         return value.lower() if value.lower() in CACHE_TYPES else None
     if not (value.isascii() and value.isdigit()) or len(value) > _DIGITS or int(value) >= _MAX_CELLS:

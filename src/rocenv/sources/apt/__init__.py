@@ -155,7 +155,7 @@ def _notes(indices: Sequence[Index], reason: str) -> Iterator[str]:
 
 
 def _cache_key(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> str:
-    """Hash all inputs of the closure."""
+    """Hash all inputs to the closure."""
     said = {
         "form": 4,
         "lists": [[each.state.base, *(file.sha256 for file in each.state.files)] for each in indices],

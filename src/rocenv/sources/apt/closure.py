@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Index(Protocol):
-    """The packages of a repository."""
+    """A repository's packages."""
 
     def named(self, name: str) -> Sequence[Package]:
         """List the packages with this name."""

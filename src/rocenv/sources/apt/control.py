@@ -145,7 +145,7 @@ UNPACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 class Lists:
-    """The packages of a repository by name; of its 60,000 stanzas, only those requested are parsed.
+    """A repository's packages by name; of the 60,000 stanzas, only the requested ones are parsed.
 
     `files` contains the path of each list, which is named by its sha256, and its name in the repository.
 
@@ -172,7 +172,7 @@ class Lists:
     def _places(
         self, pattern: bytes, names: Callable[[bytes], list[str]]
     ) -> dict[str, list[tuple[int, int]]]:
-        """Map each name in a field to its places: file numbers and offsets."""
+        """Map each name in a field to its locations: file numbers and offsets."""
         found: dict[str, list[tuple[int, int]]] = {}
         for number, text in enumerate(self._texts):
             for match in re.finditer(pattern, text, re.MULTILINE):

@@ -188,7 +188,7 @@ def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
 def refresh(
     place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float, key_file: Path
 ) -> State:
-    """Ensure that an index is at most `max_age_s` old, and contact the mirror if necessary.
+    """Ensure that an index is at most `max_age_s` old, contacting the mirror if necessary.
 
     If rocenv is offline or the mirror offers an older index, the stored index is used regardless of its age.
     `folder` contains only verified files of this suite. The state is sealed with `key_file`.
@@ -210,7 +210,7 @@ def refresh(
             code="offline",
         )
     address = join(place.base, f"dists/{place.suite}/InRelease")
-    # Mirrors with the same contents share ETags, so with several it would be unclear which one responded.
+    # Mirrors with the same contents share ETags, which would not reveal which of several responded.
     is_known = kept is not None and kept.mirrors == place.mirrors and len(network.candidates(address)) == 1
     answer = network.get(
         address,
@@ -348,7 +348,7 @@ def _require_valid(place: Place, state: State, settings: Settings) -> None:
 
 
 def day_of(seconds: float, *, exact: bool = False) -> str:
-    """Format the UTC date of a time; with `exact`, also the time of day."""
+    """Format a time as a UTC date; with `exact`, include the time of day."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC" if exact else "%Y-%m-%d", time.gmtime(seconds))
 
 

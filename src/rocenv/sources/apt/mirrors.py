@@ -1,7 +1,7 @@
 """Read this machine's apt configuration: the distribution's mirrors, keyrings, and some settings.
 
 rocenv does not use other mirrors of the distribution, so a mirror that works for apt works for rocenv. Both
-formats of source lists are supported: one-line `*.list` and deb822 `*.sources`.
+source list formats are supported: one-line `*.list` and deb822 `*.sources`.
 
 Source: sources.list(5), apt.conf(5), apt-transport-mirror(1)
 """
@@ -140,7 +140,7 @@ def own_release() -> str:
 
 
 def keyrings(repo: Repo) -> tuple[bytes, ...]:
-    """Read those keyrings of a repository that exist on this machine."""
+    """Read those of a repository's keyrings that exist on this machine."""
     return tuple(ring for ring in map(keyring_bytes, repo.keyrings) if ring is not None)
 
 

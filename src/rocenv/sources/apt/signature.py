@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Limits for unverified files: verifying a malicious signature takes a thousand times its size in memory.
-RELEASE_BYTES = 1 << 20  # Debian's has 0.2 MB, Ubuntu's 0.3 MB
-KEY_BYTES = 1 << 16  # Debian's complete keyring has 56 kB, AMD's key 3 kB
-_SIGNATURE_BYTES = 1 << 14  # Debian's two signatures have 2 kB
+RELEASE_BYTES = 1 << 20  # Debian's is 0.2 MB, Ubuntu's 0.3 MB
+KEY_BYTES = 1 << 16  # Debian's complete keyring is 56 kB, AMD's key 3 kB
+_SIGNATURE_BYTES = 1 << 14  # Debian's two signatures total 2 kB
 # Lines of the text that start with a dash are escaped. Source: RFC 9580 7.1
 _BORDER = re.compile(rb"^-----.*$", re.MULTILINE)
 _BORDERS = [

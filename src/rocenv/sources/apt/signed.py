@@ -1,4 +1,4 @@
-"""Signed package indexes as files, which prove the origin of packages in bundles, and are part of mirrors."""
+"""Signed package indexes as files, for use in mirrors and to prove the origin of packages in bundles."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rocenv.sources.apt.index import Index
 
 _KEY = "key"
-_MAX_LIST_BYTES = 64 << 20  # Debian's has 10 MB
-# A list of packages in `InRelease`: its hash and its compression.
+_MAX_LIST_BYTES = 64 << 20  # Debian's is 10 MB
+# A package list in `InRelease`: its hash and its compression.
 _LISTED = re.compile(r"^ ([0-9a-f]{64}) +[0-9]+ +(?:\S*/)?Packages(\.[a-z0-9]+|)\s*$", re.MULTILINE)
 # This is never the first line of a list. Without `^`, the search is five times as fast in Debian's 60 MB.
 _HASH = re.compile(rb"\nSHA256: ([0-9a-f]{64})(?:\n|\Z)")
@@ -48,7 +48,7 @@ class SignedIndex:
 
     @property
     def lists(self) -> Iterator[tuple[str, Path]]:
-        """The lists of packages: the name relative to the suite, and the file, of each."""
+        """The package lists: for each, its name relative to the suite, and its file."""
         return ((name, path) for path, name in self.index.files)
 
     @property
@@ -100,7 +100,7 @@ def proven(
     """Return the hashes in `wanted` that are in an index from a bundle.
 
     The index must be signed by a key that this machine trusts for `repo`, but may have any date. Its files
-    are read one at a time, and unpacked only if the signed file contains them as lists of packages.
+    are read one at a time, and unpacked only if the signed file lists them as package lists.
 
     Args:
         repo: The repository.
@@ -135,5 +135,5 @@ def proven(
 
 
 def _hashes(packed: bytes, suffix: str) -> set[str]:
-    """Return the hashes in a compressed list of packages."""
+    """Return the hashes in a compressed package list."""
     return {match[1].decode() for match in _HASH.finditer(UNPACKERS[suffix](packed))}

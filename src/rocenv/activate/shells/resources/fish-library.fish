@@ -24,7 +24,7 @@ function _rocenv_save
         end
     end
 end
-## NAME ENTRY...: prepends entries to a list without duplicates. The value of a list that is not yet a path variable is
+## NAME ENTRY...: prepends entries to a list, without duplicates. The value of a list that is not yet a path variable is
 ## split at each `:`. fish before 3.3.1 warns about a `:` in a value for `PATH`, which is a path variable.
 function _rocenv_put_first --argument-names _rocenv_n
     set -l --path _rocenv_all

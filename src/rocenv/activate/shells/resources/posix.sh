@@ -4,7 +4,7 @@
 ## commands bypass aliases and functions, and words are split only in functions that `_rocenv_neutral` calls. State of
 ## an active env in the shell, not exported:
 ##   deactivate, rocenv_deactivate, _rocenv_*    functions
-##   _ROCENV_DO              `builtin` or `command`: calls a command even if a function has its name
+##   _ROCENV_DO              `builtin` or `command`: calls a command even if a function has the same name
 ##   _ROCENV_LIB_IDENT       the text of posix-library.sh, in shells that can store it; otherwise empty
 ##   _ROCENV_STACK           idents of the active envs, each followed by a space, newest first
 ##   _ROCENV_OLD_IDENT_NAME  previous NAME: x... if exported, s... if only set; absent if unset
@@ -12,7 +12,7 @@
 ##   _ROCENV_CACHE_IDENT     the cache folder, if the env changes cache variables
 ##   _ROCENV_PS1_IDENT       the text that was prepended to the prompt
 ##   _ROCENV_OURS            x if `deactivate` is ours; another tool's is kept
-##   _ROCENV_ROOT            on Windows: mount point of the drives
+##   _ROCENV_ROOT            on Windows: the drive mount point
 ##
 ## A shell started from this one inherits only the env's variables.
 case $- in *a*) \set +a; _ROCENV_ALL=x ;; *) _ROCENV_ALL= ;; esac

@@ -2,7 +2,7 @@
 ##
 ## The program runs as a plain subprocess, because a xonsh alias is either a function or a command. Ctrl-C in the
 ## terminal also interrupts the program, so xonsh waits until the program has handled it. xonsh builds the prompt before
-## the event `on_pre_prompt`, so `follow` must run earlier.
+## the `on_pre_prompt` event, so `follow` must run earlier.
 import os
 import re
 import subprocess
