@@ -101,7 +101,7 @@ class Env:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The input for exporters besides the env."""
+    """What exporters need in addition to the env."""
 
     base: str = ""  # container image of the distribution on which the env was created
     has_loader: bool = False  # whether programs start through the env's own dynamic loader

@@ -76,7 +76,7 @@ def argv_in(
     Raises:
         CommandNotFound: The command or its interpreter does not exist.
         CommandNotExecutable: The command is a folder, is not executable, or is nested in too many scripts.
-        RocenvError: The path of a library folder contains a separator of the loader.
+        RocenvError: The path of a library folder contains one of the loader's separators.
     """
     if not record.loader:
         return (find_program(argv[0], environ), *argv[1:])
@@ -104,7 +104,7 @@ def loader_argv(
     Raises:
         CommandNotFound: The command or its interpreter does not exist.
         CommandNotExecutable: The command is a folder, is not executable, or is nested in too many scripts.
-        RocenvError: The path of a library folder contains a separator of the loader.
+        RocenvError: The path of a library folder contains one of the loader's separators.
     """
     own = _library_path(library_dirs)
     start = [str(loader), "--library-path", ":".join(filter(None, [own, environ.get("LD_LIBRARY_PATH")]))]

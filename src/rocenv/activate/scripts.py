@@ -104,7 +104,7 @@ def env_at(
 
 
 def require_listable(prefix: str, platform: str = "linux") -> None:
-    """Raise PrefixError for a path that cannot be an entry of `PATH` or part of a script."""
+    """Raise PrefixError for a path that cannot be a `PATH` entry or part of a script."""
     separator = SEPARATORS[platform]
     if separator in prefix:
         raise unusable(prefix, f"`{separator}` separates the entries of PATH")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rocenv.data.apps import Launcher, Starter
 
 GENERIC = "generic"
-LOOKED_AT = 4  # how many words at the start of a command can be the app's files
+LOOKED_AT = 4  # how many words at the start of a command are checked for the app's files
 _WILDCARDS = "*?[]"
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 

@@ -44,7 +44,7 @@ def text_option(name: str, metavar: str, complete: Any = None, **settings: Any) 
 
 
 def target_option(metavar: str, help: str) -> _Decorator:
-    """The option `--target`, which also accepts a product."""
+    """The `--target` option, which also accepts a product."""
     return text_option("--target", metavar, candidates.targets, callback=named_target, help=help)
 
 

@@ -49,7 +49,7 @@ class Texts:
         return filled(row.texts[name], values, self.language) or ""
 
     def mark(self, mark: str) -> str:
-        """The language's punctuation mark, including the space after it."""
+        """The language's form of a punctuation mark, including the space after it."""
         return _CHINESE_MARKS[mark] if self.language == "zh" else f"{mark} "
 
 

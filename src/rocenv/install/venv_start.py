@@ -108,7 +108,10 @@ class _Switching:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        """Load ZLUDA, run torch, and apply the settings; each import reports a failure to load ZLUDA."""
+        """Load ZLUDA, run torch, and apply the settings.
+
+        If ZLUDA cannot be loaded, every import reports it.
+        """
         _load(self._settings)
         self._loader.exec_module(module)
         for switch in self._settings["switches"]:

@@ -266,7 +266,7 @@ class Streams:
     terminals: list[tuple[int, int]] = field(default_factory=list)  # (our terminal, its pseudo-terminal)
 
     def close_ends(self) -> None:
-        """Close our copies of the program's ends, so that a stream ends when the last program closes it."""
+        """Close our copies of the write ends, so that a stream ends when the last program closes it."""
         while self.ends:
             os.close(self.ends.pop())
 

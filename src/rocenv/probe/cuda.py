@@ -186,7 +186,7 @@ step:
 
 
 def open_device(session: Session) -> str:
-    """Make the first device current, because programs use that one, and describe it.
+    """Make the first device current, as programs do, and describe it.
 
     Raises:
         NoDevice: There is no device.

@@ -1,6 +1,6 @@
 """Memory, kernels and matrix multiplication on a GPU, with the same calls in HIP and CUDA.
 
-`hip.py` and `cuda.py` define the function names as data.
+`hip.py` and `cuda.py` contain the function names as tables.
 """
 
 from __future__ import annotations

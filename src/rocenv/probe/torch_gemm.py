@@ -1,6 +1,6 @@
 """The `torch` rung: a matrix multiplication and a convolution in the env's torch, checked on the CPU.
 
-Arguments: SEED, and `hip` or `zluda`: what torch must use. It runs by path with the env's own Python,
+Arguments: SEED, and `hip` or `zluda`: what torch must use. It is run by its path with the env's own Python,
 which has torch but not rocenv, so it uses only torch and the standard library. It writes a line of JSON in
 the same format as the children of other rungs, and then exits with code 0.
 """

@@ -1,4 +1,4 @@
-"""Windows specifics of a child: library search, explanations of load failures, and crash locations.
+"""Windows-specific parts of a child process: library search, explanations of load failures, crash locations.
 
 On other systems these functions do nothing, and the loader explains load failures.
 """
@@ -88,7 +88,7 @@ if sys.platform == "win32":
     _REPORT = ctypes.WINFUNCTYPE(wintypes.LONG, ctypes.POINTER(_Pointers))(_report)
 
     def search_in(folders: Iterable[str]) -> None:
-        """Add these folders to Windows' library search; raise Failure if one is missing."""
+        """Add these folders to Windows' DLL search path; raise Failure if one is missing."""
         for folder in folders:
             try:
                 os.add_dll_directory(folder)

@@ -149,7 +149,7 @@ class Outcome:
         raise PrefixError(f"cannot install the wheels: {self.reason}", code="venv")
 
     def _supported_pythons(self) -> tuple[str, tuple[str, ...]]:
-        """Find the project without a wheel for this Python, and the Python versions that it supports."""
+        """Find the project that has no wheel for this Python, and the versions that it does support."""
         # hint: ... found wheels for `torch` (v2.5.1+rocm6.2) with the following Python ABI tags: `cp310`
         pattern = r"found wheels for `([\w.-]+)` .* the following Python \w+ tags?: (.*)"
         found = re.search(pattern, self.stderr)

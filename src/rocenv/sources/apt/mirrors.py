@@ -100,7 +100,7 @@ def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Netw
 
 
 def is_symbolic(repo: Repo) -> bool:
-    """Whether the location of a repository comes from the system's apt."""
+    """Whether a repository's location comes from the system's apt configuration."""
     return repo.base in (DEBIAN, HOST)
 
 
