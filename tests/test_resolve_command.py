@@ -360,8 +360,8 @@ def test_an_env_on_wsl_enables_gpu_access(mini: Mini) -> None:
 
 def test_an_old_windows_driver_is_reported_on_wsl(mini: Mini) -> None:
     on_wsl(mini, "32.0.31000.4")
-    shown = mini.run("resolve", "--rocm", "6.4").stdout
-    assert "display driver 26.1 (DriverVersion 32.0.31000.5) or newer; Windows has 32.0.31000.4" in " ".join(shown.split())
+    shown = " ".join(mini.run("resolve", "--rocm", "6.4").stdout.split())
+    assert "display driver 26.1 (DriverVersion 32.0.31000.5) or newer; Windows has 32.0.31000.4" in shown
 
 
 def test_an_explicit_target_suffices_if_windows_does_not_list_its_gpus(mini: Mini) -> None:
