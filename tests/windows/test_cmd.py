@@ -629,7 +629,7 @@ def test_activation_works_with_delayed_expansion(session: Session) -> None:
     ("scene", "message"),
     [
         ("marked", "would drop the exclamation mark in: PATH\n"),
-        ("quoted", "characters, in: PATH\n"),
+        ("quoted", "characters in: PATH\n"),
         pytest.param("gone", "`rocenv list`", marks=line(39)),
     ],
 )
