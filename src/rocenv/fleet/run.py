@@ -39,7 +39,8 @@ _NODES_AT_ONCE = 100  # per scontrol call
 _PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]*")
 _ATTEMPTS = 3
 _MAX_BYTES = 64 << 10  # of error messages
-_ENDED = "Job step aborted"  # by scancel, by preemption, or at its time limit
+# A step that scancel, preemption or its time limit ended; srun or slurmstepd reports it, whichever is first.
+_ENDED = re.compile(r"Job step aborted|\*\*\* (JOB|STEP) \S+ ON \S+ CANCELLED")
 _LAUNCH_FAILED = re.compile(r"Task launch for \S+ failed on node ([A-Za-z0-9._-]+)")
 _GPUS = re.compile(r"\bgpu(?::[^,:()]+)?:(\d+)")
 _STATES = {"drained": "drained", "draining": "drained", "down": "down", "fail": "down", "error": "down"}
@@ -188,7 +189,7 @@ def _require_whole(done: process.Completed, started: bool, in_time: bool) -> Non
     said = (done.error_text.strip().splitlines() or [done.end])[-1]
     if not started:
         raise RocenvError(f"srun could not start the check: {said}", code="no-scheduler")
-    if in_time and _ENDED in done.error_text:
+    if in_time and _ENDED.search(done.error_text):
         raise RocenvError(
             "the check was canceled in Slurm, so nodes that did not respond may be healthy",
             hints=("repeat the command",),
