@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rocenv.activate.env import Env, Place
+    from rocenv.core.model import EnvChange
 
 FILE = "activate.elv"
 _NO_UTF_8 = re.compile("[\udc80-\udcff]")
@@ -43,12 +44,6 @@ def files(env: Env) -> dict[str, str]:
     """Render the script."""
     executed = f"rocenv: source this file instead of running it:  {source(env.path(FILE))}"
     lists = " ".join(f"&{name}={_list(entries)}" for name, entries in env.lists.items())
-    changes = (
-        f"[unset {each.name}]"
-        if each.action == "unset"
-        else f"[{each.action} {each.name} {quote(each.value)}]"
-        for each in env.changes
-    )
     words = {
         "LABEL": env.label,
         "EXECUTED": quote(executed),
@@ -59,10 +54,20 @@ def files(env: Env) -> dict[str, str]:
         "NAMES": _list(env.changed),
         "WATCHED": _list(env.watched),
         "LISTS": f"[{lists or '&'}]",
-        "CHANGES": f"[{' '.join(changes)}]",
+        "CACHE": quote(env.path("cache") if env.caches else ""),
+        "CHANGES": f"[{' '.join(_change(env, each) for each in env.changes)}]",
         "CODE": quote(resource_text("elvish-shared.elv") + resource_text("elvish-library.elv")),
     }
     return {FILE: fill("elvish.elv", words)}
+
+
+def _change(env: Env, change: EnvChange) -> str:
+    if change.action == "unset":
+        return f"[unset {change.name}]"
+    rest = env.caches.get(change.name)
+    if rest is not None:
+        return f"[cache {change.name} {quote(rest)}]"
+    return f"[{change.action} {change.name} {quote(change.value)}]"
 
 
 def _list(values: Iterable[str]) -> str:

@@ -66,6 +66,7 @@ def _data(env: Env) -> str:
         "typed": source(script),
         "marker": env.marker,
     }
+    caches = (f"{quote(name)}: {quote(rest)}" for name, rest in env.caches.items())
     lists = (f"{quote(name)}: {_list(entries)}" for name, entries in env.lists.items())
     changes = (
         f"{{name: {quote(each.name)}, value: {'null' if each.action == 'unset' else quote(each.value)}, "
@@ -75,6 +76,7 @@ def _data(env: Env) -> str:
     fields = [f"{name}: {quote(text)}" for name, text in texts.items()]
     fields += [
         f"changed: {_list(env.changed)}",
+        f"caches: {{{', '.join(caches)}}}",
         f"lists: {{{', '.join(lists)}}}",
         f"watched: {_list(env.watched)}",
         f"changes: [{', '.join(changes)}]",

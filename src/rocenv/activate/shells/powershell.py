@@ -88,7 +88,7 @@ def files(env: Env) -> dict[str, str]:
         "MARK": quote(f"({env.label}) "),
         "WATCHED": _array(env.watched),
         "VARIABLES": "\n        ".join(variables),
-        "CHANGE": "\n        ".join(map(_change, env.changes)),
+        "CHANGE": "\n        ".join([*_cache(env), *(_change(env, each) for each in env.changes)]),
     }
     script = fill("powershell.ps1", words)
     return {FILE: _NO_UTF_8 if _LONE.search(script) else script}
@@ -104,7 +104,14 @@ def library(platform: str) -> str:
     return fill_script(code, {**_PLATFORMS[platform], "FUNCTIONS": functions, "VARIABLES": variables})
 
 
-def _change(change: EnvChange) -> str:
+def _cache(env: Env) -> list[str]:
+    return [f"$cache = _RocenvCache {quote(env.path('cache'))} {quote(env.ident)}"] if env.caches else []
+
+
+def _change(env: Env, change: EnvChange) -> str:
+    rest = env.caches.get(change.name)
+    if rest is not None:
+        return f"_RocenvPut {quote(change.name)} ($cache + {quote(rest)})"
     if change.action == "prepend":
         return f"_RocenvPrepend {quote(change.name)} {quote(change.value)}"
     return f"_RocenvPut {quote(change.name)} {quote(change.value) if change.action == 'set' else '$null'}"

@@ -24,8 +24,24 @@ fn void {|state| has-value [$nil ""] $state }
 fn split {|state|
   if (not (void $state)) { str:split ":" $state }
 }
+## The cache folder: the env's own, or the user's own if the env's is not writable. elvish cannot ask for permissions, so
+## it opens a file for appending. Shells started from this one use the same folder.
+fn cache-folder {
+  try {
+    nop >> $own[cache]/.writable
+    put $own[cache]
+  } catch e {
+    var base = (if (has-env XDG_CACHE_HOME) { get-env XDG_CACHE_HOME } else { put "" })
+    if (not (str:has-prefix $base /)) {
+      set base = (if (has-env HOME) { get-env HOME } else { put "" })/.cache
+    }
+    if (str:has-suffix $base /rocenv/$own[ident]) { put $base } else { put $base/rocenv/$own[ident] }
+  }
+}
+var cache = (if (not-eq $own[cache] "") { cache-folder } else { put "" })
 var do = [
   &set={|name value| set-env $name $value }
+  &cache={|name rest| set-env $name $cache$rest }
   &unset={|name| unset-env $name }
   &prepend={|name value|
     set-env $name (str:join ":" [$value (without [(split (state $name))] [$value])])

@@ -10,6 +10,7 @@ if (builtin:not (path:is-regular &follow-symlink=$builtin:true __MARKER__)) { bu
 var rocenv-code = __CODE__
 var rocenv-own = [
   &ident=__IDENT__
+  &cache=__CACHE__
   &label=__MARK__
   &names=__NAMES__
   &watched=__WATCHED__

@@ -86,13 +86,32 @@ def left [before: record] {
   let rest = active $plan | %skip 1
   with $plan _ROCENV (if $rest != [] { $rest })
 }
+## The cache folder: the env's own, or the user's own if the env's is not writable. nushell cannot ask for permissions, so
+## it opens a file for appending. Programs started from this shell use the same folder.
+def cache-folder [plan: record, data: record] {
+  let file = $"($data.prefix)/cache/.writable"
+  let is_writable = try { '' | %save --raw --append $file; true } catch { false }
+  if $is_writable { return $"($data.prefix)/cache" }
+  let base = text (now $plan XDG_CACHE_HOME)
+  let own = $"rocenv/($data.ident)"
+  if ($base | %str ends-with $"/($own)") {
+    $base
+  } else if ($base | %str starts-with '/') {
+    $"($base)/($own)"
+  } else {
+    $"(text $env.HOME?)/.cache/($own)"
+  }
+}
 def entered [before: record, data: record] {
   mut plan = $before
   mut old = {}
+  let cache = if $data.caches != {} { cache-folder $plan $data }
   for name in $data.changed { $old = (with $old $name (now $plan $name)) }
   for change in $data.changes {
     let others = entries (now $plan $change.name)
-    if not $change.prepend {
+    if $change.name in $data.caches {
+      $plan = (with $plan $change.name $"($cache)(field $data.caches $change.name)")
+    } else if not $change.prepend {
       $plan = (with $plan $change.name $change.value)
     } else {
       mut list = [$change.value]

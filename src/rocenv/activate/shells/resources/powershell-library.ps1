@@ -43,6 +43,18 @@ function global:_RocenvPrepend([string] $Name, [string] $Entry) {
     $entries = @($Entry) + @(_RocenvWithout (_RocenvGet $Name) $Entry)
     _RocenvPut $Name ($entries -join '__SEPARATOR__')
 }
+## Returns the cache folder: the env's own, or the user's own if the env's is not writable. .NET cannot ask for permissions,
+## so this opens a file for appending. Shells started from this one use the same folder.
+function global:_RocenvCache([string] $Folder, [string] $Ident) {
+    try {
+        [IO.File]::Open("$Folder/.writable", 'Append').Dispose()
+        return $Folder
+    } catch {
+        $base = _RocenvGet 'XDG_CACHE_HOME'
+    }
+    if (-not "$base".StartsWith('/')) { $base = "$(_RocenvGet 'HOME')/.cache" }
+    if ($base.EndsWith("/rocenv/$Ident")) { $base } else { "$base/rocenv/$Ident" }
+}
 function global:_RocenvSay([string] $Text, [string[]] $Names) {
     if ($Names.Count -eq 0) { return }
     $line = "rocenv: ${Text}: $($Names -join ' ')"
