@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import subprocess
@@ -299,3 +300,6 @@ def test_a_failure_in_an_env_with_missing_files_suggests_to_repair_it(lab: Lab) 
     assert code == 3, said
     assert "missing or changed (1), for example `rocm/6.1/bin/hipfft.dll`" in said
     assert "do:  rocenv repair sd\n" in said
+    (log,) = (prefix.path / "logs").glob("*.log")
+    found = json.loads(lab.run("diagnose", str(log), "--json").stdout)["findings"]
+    assert found[0]["remedy"]["commands"] == ["rocenv repair sd"], "also someone who only has the log"

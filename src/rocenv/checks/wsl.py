@@ -12,7 +12,7 @@ from rocenv.core.versions import lowest, version_of
 from rocenv.findings import Observation
 from rocenv.host.ranking import called
 from rocenv.host.wsl import CARD_EXAMPLE, interop_is_off
-from rocenv.resolve.drivers import display_is_older, wsl_needs
+from rocenv.resolve.drivers import display_is_older, named_driver, wsl_needs
 from rocenv.system.machine import access_errno, list_folder, read_attribute
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def wsl_without_runtime(context: CheckContext) -> Observation | None:
     command = "rocenv create --torch"
     if context.host.gpu is None:
         command += f" {CARD_EXAMPLE}   # use your card"
-    values = {"rocm": oldest, "driver": newest.driver}
+    values = {"rocm": oldest, "driver": named_driver(newest)}
     return Observation("wsl_without_runtime", values, (_kernel_line(),), commands={"create": command})
 
 

@@ -93,6 +93,11 @@ def display_is_older(display: str, row: WslNeeds) -> bool | None:
     return [int(part) for part in display.split(".")] < [int(part) for part in oldest.split(".")]
 
 
+def named_driver(row: WslNeeds) -> str:
+    """Return the oldest driver of a row in both numberings: AMD's, and the one that Windows shows."""
+    return row.driver + (f" (DriverVersion {row.driver_file})" if row.driver_file else "")
+
+
 def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str]:
     """Yield the components that the user must install for GPU access on this WSL."""
     rocm = lock.part("rocm")
@@ -117,5 +122,5 @@ def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str
                 "the installed version is unknown: `Get-CimInstance Win32_VideoController` in PowerShell"
                 " shows it as DriverVersion; specify it with `--driver`"
             )
-        oldest = row.driver + (f" (DriverVersion {row.driver_file})" if row.driver_file else "")
+        oldest = named_driver(row)
         yield f"on WSL, ROCm {rocm.version} needs AMD's display driver {oldest} or newer; {has}"
