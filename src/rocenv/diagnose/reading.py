@@ -41,7 +41,7 @@ _SEQUENCE = re.compile(
 _BOMS = ((codecs.BOM_UTF8, ""), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SAMPLE_BYTES = 4096
 _PARTLY = 0.3  # minimum fraction of NULs among the even or odd bytes of mostly-ASCII UTF-16
-# The lines of `rocenv launch` to remove: all except the GPU in use, the versions, and the advice to repair the env.
+# The lines of `rocenv launch` to remove: all except the GPU in use, the versions, and a suggested `repair`.
 _OWN_LOG = b"# rocenv "
 _OWN_LINE = re.compile(
     rb"^# (?!GPU .*\(used\)|  (?:rocm|zluda|torch) |driver |app |[^`]+rocenv repair ).*$", re.MULTILINE
