@@ -98,7 +98,7 @@ need_for_windows() {
 
 wine_root=build/windows-lane/root
 
-# Ensure that `scripts/wine` can use Wine 10: the system's own, otherwise that of a Debian 13 in $wine_root.
+# Ensure that `scripts/wine` can use Wine 10: the system's own, otherwise one from Debian 13 in $wine_root.
 get_wine() {
     if has_wine /usr/lib/wine/wine64 || [ -e "$wine_root/usr/lib/wine/wine64" ]; then return; fi
     can_install_packages || fail 'Wine 10 is not installed' 'on Debian 13 and later: sudo apt-get install wine wine64'

@@ -50,7 +50,7 @@ class AmdIndex(Loopback):
     Args:
         platforms: The wheels' platforms; Windows needs mingw.
         pythons: The Python versions that torch is built for.
-        hashes: Add the sha256 of each file to the pages. AMD's stable index does not.
+        hashes: Add the sha256 of each file to the pages. AMD's stable index omits hashes.
         ranges: Support range requests.
         sidecars: Projects that publish metadata next to their files.
     """

@@ -54,8 +54,8 @@ def run(
         cwd: Its working folder; defaults to the current one.
         stdin: Its input; defaults to none.
         timeout_s: The child and its children are killed after this time.
-        within: A command that runs its arguments, for example in a namespace. All calls with the same command
-            share its environment.
+        within: A command that runs its arguments, for example in a namespace. All calls with the same
+            command share one such namespace.
         first: A shell script to run first.
     """
     request = {

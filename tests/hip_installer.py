@@ -84,8 +84,8 @@ def installer(path: Path, version: str, packages: Mapping[str, Mapping[str, byte
 
     Args:
         path: The file to write, in an existing folder.
-        version: The SDK's folder, "5.7".
-        packages: Package name, `SDKCore/ROCm_SDK_Core.msi` -> its files below `ROCm/VERSION`.
+        version: The SDK's folder, such as "5.7".
+        packages: Package name, such as `SDKCore/ROCm_SDK_Core.msi` -> its files below `ROCm/VERSION`.
         options: Options for 7-Zip.
     """
     content = path.with_name(f"{path.stem}.content")

@@ -114,7 +114,7 @@ class Loopback:
         self._server.server_close()
 
     def fail(self, path: str, *faults: Fault) -> None:
-        """Use one of these faults for each of the next requests for `path`; later responses are correct."""
+        """Apply these faults to the next requests for `path`, one each; later responses are correct."""
         self._faults.setdefault(path, []).extend(faults)
 
     def always(self, path: str, fault: Fault) -> None:

@@ -141,7 +141,7 @@ class Mini:
         return forked.run_text(argv, env={**self.env, **env}, cwd=self.root, timeout_s=timeout_s)
 
     def create(self, name: str = "demo", *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Create an env with ROCm 5.7 or the release in argv without verifying it; fail if `create` fails."""
+        """Create, but do not verify, an env with ROCm 5.7 or the release in argv; fail if `create` fails."""
         options = argv if "--rocm" in argv else ("--rocm", "5.7", *argv)
         done = self.run("create", name, *options, "--no-verify", timeout_s=60, **env)
         assert done.returncode == 0, done.stderr

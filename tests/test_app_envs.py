@@ -179,7 +179,7 @@ def test_an_app_is_installed_with_its_dependencies(world: Mini) -> None:
 
 @pytest.mark.parametrize("rocm", ["5.7", "6.4"])
 def test_the_programs_of_an_app_can_be_started_by_name(world: Mini, rocm: str) -> None:
-    """Even if the set has its own C library and no env is active."""
+    """This works even if the set has its own C library and no env is active."""
     world.create("art", "--rocm", rocm, "--app", "painter")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
     assert world.run("run", "art", "--", "painter", "PAINTER_HOME").stdout == f"{home}\n"
@@ -194,7 +194,7 @@ def test_the_programs_of_an_app_can_be_started_by_name(world: Mini, rocm: str) -
 
 
 def test_scripts_from_packages_run_in_the_systems_shell(world: Mini) -> None:
-    """That shell would not start with another system's C library in LD_LIBRARY_PATH."""
+    """The system's shell would not start with another system's C library in LD_LIBRARY_PATH."""
     world.create("art", "--rocm", "6.4", "--app", "painter")
     starter = str(prefix(world, "art") / "bin" / "painter-script")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
@@ -239,7 +239,7 @@ def test_the_env_records_its_app(world: Mini) -> None:
 
 
 def test_the_lock_of_an_env_without_an_app_uses_the_old_format(world: Mini) -> None:
-    """Without app fields, so that older versions of rocenv can read it."""
+    """The lock omits the app fields, so that older versions of rocenv can read it."""
     world.create("plain")
     text = world.run("lock", "plain").stdout
     assert "app" not in json.loads(text)["request"]
@@ -295,7 +295,7 @@ def test_an_unusable_program_name_is_reported(world: Mini, path: str, said: str)
 
 
 def test_the_first_note_says_that_an_app_is_not_included(world: Mini) -> None:
-    """Users must know before they run `create`."""
+    """Users must know this before they run `create`."""
     said = "Modern is not included: no channel has packages for it, so install it yourself"
     assert plan(world, "--rocm", "6.4", "--app", "modern")["notes"][0] == said
     shown = world.run("resolve", "--rocm", "6.4", "--app", "modern").stdout.splitlines()
@@ -526,7 +526,7 @@ def test_values_from_a_lock_are_never_run_as_code(world: Mini) -> None:
 
 
 def test_the_closest_set_for_a_lock_from_an_opt_in_channel_is_from_that_channel(world: Mini) -> None:
-    """Used if the mirror no longer has the packages in the lock."""
+    """rocenv uses it if the mirror no longer has the packages in the lock."""
     add_channel(world)
     world.create("art", "--app", "painter", "--channel", "other")
     lock = world.root / "art.lock"

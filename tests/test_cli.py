@@ -57,7 +57,7 @@ def replace_in_pool(mini: Mini, name: str, version: str, **more: Any) -> None:
     mini.repo.publish()
 
 
-# Commands in new processes, because `tests.forked` imports everything and would hide a missing import.
+# Import commands in new processes, because `tests.forked` imports everything and hides missing imports.
 EACH_ALONE = """\
 import importlib, os, pkgutil, traceback
 import rocenv.cli, rocenv.commands

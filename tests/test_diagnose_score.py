@@ -205,7 +205,7 @@ class TestCommand:
         script.__file__ = str(SCRIPT)
         monkeypatch.setitem(sys.modules, loader.name, script)
         loader.exec_module(script)
-        monkeypatch.setattr(script, "OWN", tmp_path / "none")  # the repository has many logs
+        monkeypatch.setattr(script, "OWN", tmp_path / "none")  # skip the repository's many logs
 
         def score(*argv: str | Path) -> int:
             monkeypatch.setattr(sys, "argv", ["diagnose-score", "--noise", "500", *map(str, argv)])

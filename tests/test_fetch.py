@@ -155,7 +155,7 @@ def test_many_interruptions_are_tolerated_if_each_attempt_makes_progress(
     server.always("/demo.deb", fault)
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert len(server.requests) <= most
-    assert server.sent_bytes("/demo.deb") <= 2 * len(DATA)  # bytes lost by a reset are sent again
+    assert server.sent_bytes("/demo.deb") <= 2 * len(DATA)  # bytes lost in a reset are sent again
 
 
 def test_bytes_received_before_a_reset_are_kept(server: Loopback, cache: Path) -> None:

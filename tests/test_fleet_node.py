@@ -151,7 +151,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize("state", ["deaf", "uninterruptible"])
 def test_the_time_limit_holds_for_a_child_in_any_state(world: Mini, tmp_path: Path, state: str) -> None:
-    """The child ignores SIGTERM, or not even SIGKILL ends it, as with a frozen process in state D."""
+    """The child ignores SIGTERM, or survives even SIGKILL, as a frozen process in state D does."""
     group = FREEZER / f"rocenv-{os.getpid()}"
     if state == "uninterruptible":
         try:

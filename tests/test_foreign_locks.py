@@ -420,7 +420,7 @@ def test_on_a_terminal_the_default_answer_is_no(mini: Mini, answer: str, made: b
             while block := os.read(master, 65536):
                 shown += block
         except OSError:
-            pass  # Linux returns EIO after the other end was closed
+            pass  # Linux returns EIO once the other end is closed
         child.wait(60)
     os.close(master)
     assert b"https://evil.invalid" in shown.partition(b"[y/N]")[0]

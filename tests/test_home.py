@@ -434,7 +434,7 @@ class TestPlantedLinks:
     def test_create_does_not_write_through_links(self, mini: Mini, precious: Path) -> None:
         mini.create()
         files = [path for path in mini.home.rglob("*") if path.is_file() and not path.is_symlink()]
-        # Envs are removed completely, and lock files must not be links (tests/system/test_locks.py).
+        # Exclude envs (removed completely) and lock files (must not be links: tests/system/test_locks.py).
         files = [path for path in files if mini.home / "envs" not in path.parents and path.suffix != ".lock"]
         assert {mini.home / "key"} < set(files)
         assert any(path.parent == mini.home / "cache" / "artifacts" for path in files)

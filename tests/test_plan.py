@@ -388,7 +388,7 @@ def test_invalid_locks_are_rejected(tmp_path: Path, content: str, said: str) -> 
 
 
 def test_a_lock_with_schema_1_is_read_as_the_same_set(tmp_path: Path) -> None:
-    """Its paths are relative to the folder of the ROCm packages, and its components have no folder."""
+    """In schema 1, paths are relative to the ROCm packages' folder, and components have no folder."""
     packages = Layout(root="opt/rocm", library_dirs=("opt/rocm/lib",), libraries={}, links={"usr/bin": "a/*"})
     rocm = Component(kind="rocm", name="amd", version="6.2", channel="amd", why="", layout=packages)
     torch = Component(kind="torch", name="torch", version="2.5", channel="index", why="", python="3.11.2")

@@ -254,7 +254,7 @@ progress.Progress._shown = show
 
 
 def test_commands_that_may_take_long_show_what_they_do(mini: Mini, tmp_path: Path) -> None:
-    """With gigabytes of data, each of these took seconds without any output."""
+    """With gigabytes of data, each of these would take seconds without any output."""
     (tmp_path / "sitecustomize.py").write_text(SHOW_TITLES)
 
     def titles(*argv: str) -> list[str]:
@@ -273,7 +273,7 @@ def test_commands_that_may_take_long_show_what_they_do(mini: Mini, tmp_path: Pat
 
 
 def test_a_long_wait_prints_its_title_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the title, `create` in a pipe was silent for a minute if there was no network."""
+    """Without the title, `create` in a pipe would be silent for a minute if there is no network."""
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.05)
     stream = io.StringIO()
     deadline = time.monotonic() + 20

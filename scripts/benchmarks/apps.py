@@ -1,7 +1,7 @@
-"""The overhead that `rocenv kernels build` adds to the compiler, and the steps in `rocenv mem probe`.
+"""The overhead of `rocenv kernels build` over the bare compiler, and the steps in `rocenv mem probe`.
 
 This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears the kernel
-cache there. For the memory search, it counts only the steps, on partly used cards of several sizes.
+cache there. For the memory search, only the steps are counted, on simulated, partly used cards of several sizes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def figures(bench: Bench, place: Path) -> list[Figure]:
             f"mem probe, maximum number of allocations in {CASES * len(CARDS):,} cases",
             most,
             "steps",
-            "log2 of the number of sizes that it can tell apart",
+            "log2 of the number of distinguishable sizes",
             least,
             1.25,
         ),

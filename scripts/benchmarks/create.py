@@ -86,7 +86,7 @@ def second_env(bench: Bench) -> list[Figure]:
             limit=1.5 * copy + 0.2,
         ),
         at_most(
-            f"its new disk space: own files {own / MB:.2f} MB, folders {folders / MB:.2f} MB",
+            f"disk space that it adds: own files {own / MB:.2f} MB, folders {folders / MB:.2f} MB",
             (own + folders) / MB,
             "MB",
             1,

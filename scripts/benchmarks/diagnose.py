@@ -72,7 +72,7 @@ def figures(bench: Bench) -> list[Figure]:
             in_large,
             seconds["diagnose"],
             "s",
-            f"grep -cE with its {len(literals)} literals",
+            f"grep -cE with the rules' {len(literals)} literals",
             seconds["grep"],
             4,
         ),

@@ -20,7 +20,7 @@ SET = ("--rocm", "5.7", "--target", "gfx1100")
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A line in the table."""
+    """A row in the table of results."""
 
     what: str
     ours: float
@@ -31,7 +31,7 @@ class Figure:
     limit: float = 0  # the goal, as a value for `ours`
 
     def row(self) -> tuple[str, ...]:
-        """Format the line for the table."""
+        """Format the row for the table."""
         value = f"{self.reference_value:.2f} {self.unit}" if self.reference else ""
         ratio = f"{self.ours / self.reference_value:.2f} x" if self.reference else ""
         met = ("yes" if self.ours <= self.limit else "NO") if self.goal else ""
@@ -96,12 +96,12 @@ def run(argv: Sequence[str], environ: Mapping[str, str], output: Path | None = N
 
 
 def by_turns(commands: Mapping[str, Callable[[], Run]], rounds: int, warm_up: int = 1) -> dict[str, Run]:
-    """Run commands alternately, and return the median times and highest peak of each.
+    """Run commands in turn, and return the median times and highest peak of each.
 
     Args:
         commands: Name -> function that runs the command once.
         rounds: Number of measured runs per command.
-        warm_up: Number of rounds before that, which write bytecode and fill caches without being measured.
+        warm_up: Number of unmeasured rounds before that, to write bytecode and fill caches.
     """
     runs: dict[str, list[Run]] = {name: [] for name in commands}
     for number in range(warm_up + rounds):
@@ -130,7 +130,7 @@ class Bench:
         self.rocenv = str(Path(sys.executable).with_name("rocenv"))
         self.repetitions = repetitions
         self.environ = {**os.environ, "ROCENV_HOME": str(self.home)}
-        self.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # because users have bytecode
+        self.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # because users run with cached bytecode
 
     def run(self, *argv: str) -> Run:
         """Run a command in the home; raise NotMeasured if it fails."""

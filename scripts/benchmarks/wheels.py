@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WHEELS = 12
 FILES = 1000  # per wheel
-LARGE, LARGE_BYTES = 10, 32 << 20  # the number and size of the libraries
+LARGE, LARGE_BYTES = 10, 32 << 20  # number and size of the libraries in each wheel
 SMALL_BYTES = 20_000
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -72,7 +72,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def _plan(bench: Bench) -> int:
-    """Plan ROCm and PyTorch from an index without hashes or metadata, and return the number of bytes sent.
+    """Plan ROCm and PyTorch from an index without hashes or metadata, and return the number of bytes served.
 
     rocenv reads only the list of files at the end of each wheel, so the test wheels can be small.
     """

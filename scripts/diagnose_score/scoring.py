@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-NONE = "none"  # the label for a log for which any finding is wrong
+NONE = "none"  # the label of a log for which any finding would be wrong
 FIRST, AMONG, SILENT = 0.95, 0.98, 0.95
 JUDGED = {"first, accepted": FIRST, "among, accepted": AMONG, "silent, accepted": SILENT}
 GOALS = {"first": FIRST, "among": AMONG, "silent": SILENT, **JUDGED}
@@ -24,14 +24,14 @@ class Case:
     """A log and its correct results."""
 
     name: str
-    cause: str  # NONE if any finding is wrong, or "" if only `wrong` is known
+    cause: str  # NONE if any finding would be wrong, or "" if only `wrong` is known
     also: frozenset[str] = frozenset()  # other correct codes
     wrong: str = ""  # a code that is wrong, although the log looks similar
     log: bytes
 
     @cached_property
     def text(self) -> str | None:
-        """The log as text, or None if it has a different encoding, which must be preserved."""
+        """The log as text, or None if it is neither UTF-8 nor UTF-16 and its bytes must be preserved."""
         wide = self.log.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         try:
             return self.log.decode("utf-16" if wide else "utf-8-sig")

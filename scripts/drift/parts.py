@@ -58,7 +58,7 @@ class Outcome:
 
     part: Part
     drifts: tuple[Drift, ...] = ()
-    not_reached: str = ""  # why the page is unreachable, or "" if it is not
+    not_reached: str = ""  # why the page is unreachable, or "" if it was reached
 
 
 def names(things: Iterable[str]) -> dict[str, str]:

@@ -77,7 +77,7 @@ EXPORT int rocenv_standin_device_memory(const void *pointer, size_t size) {
     return 1;
 }
 
-/* The mode of a group, or of its calls for large blocks or after memory ran out. */
+/* The mode of a group, otherwise of its `.large` or `.after` group if that applies. */
 static struct failure failure_for(const char *group, size_t size) {
     char name[64];
     const char *large = variable("ROCENV_STANDIN_LARGE");

@@ -11,7 +11,7 @@
 #define LIBRARY(name) "lib" name
 #define ON_LOAD(library, group) \
     __attribute__((constructor)) static void loaded(void) { announce(library, group); }
-/* Tests of plans set HIP_VISIBLE_DEVICES for machines with more GPUs than the fake. */
+/* Ignore HIP_VISIBLE_DEVICES, which tests of plans set for machines with more GPUs than the fake. */
 #define CHOSEN_DEVICES NULL
 
 static inline const char *variable(const char *name) { return getenv(name); }

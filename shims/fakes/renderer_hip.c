@@ -70,7 +70,7 @@ EXPORT int hipDeviceComputeCapability(int *major, int *minor, int device) {
     return SUCCESS;
 }
 
-/* Numbers: hipDeviceAttribute_t of HIP 6.4. */
+/* The numbers are from hipDeviceAttribute_t in HIP 6.4. */
 EXPORT int hipDeviceGetAttribute(int *value, int which, int device) {
     (void)device;
     switch (which) {

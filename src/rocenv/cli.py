@@ -1,6 +1,6 @@
 """The command line: import a command's module when the command is called, and turn errors into text.
 
-Each command is imported only when it is used, so `rocenv run` does not wait for imports of `create`.
+Each command is imported only when it is used, so `rocenv run` does not wait for `create`'s imports.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
     _prepare_streams()
-    if argv[:1] != ["verify"] or "--node" not in argv:  # its watchdog must not access the home
+    if argv[:1] != ["verify"] or "--node" not in argv:  # the `--node` watchdog must not access the home
         limit_umask()
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     code = _run(argv, wants_json=wants_json)

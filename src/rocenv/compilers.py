@@ -119,7 +119,7 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
 
     Raises:
         FetchError: The channel is unreachable, or its signature is invalid.
-        RocenvError: The channel does not contain one of the packages.
+        RocenvError: One of the packages is missing from the channel.
     """
     packages = RocmSet(
         version=row.version,

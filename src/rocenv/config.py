@@ -218,7 +218,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _require_ours(path: Path) -> None:
-    """Refuse to write another user's settings: that user could read a password or lose the file."""
+    """Raise DataError if another user owns the settings: they could read a password or lose the file."""
     owner = (path if path.exists() else path.parent).stat().st_uid
     if not WINDOWS and os.geteuid() not in (0, owner):
         raise DataError(

@@ -94,7 +94,7 @@ class Context:
     def _known_mirrors(self) -> Mapping[str, str]:
         from rocenv.data.mirrors import known_mirrors
 
-        with contextlib.suppress(DataError):  # the error about to be shown matters more
+        with contextlib.suppress(DataError):  # must not hide the error about to be shown
             return known_mirrors(self.matrix)
         return {}
 

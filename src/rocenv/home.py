@@ -182,13 +182,13 @@ class Home:
 
     @property
     def _closing(self) -> Path:
-        """Marks an ongoing removal of write permissions, so that an interrupted one is repeated."""
+        """The file that marks an unfinished removal of write permissions, so that it is repeated."""
         return self.path / ".closing"
 
     def _close(self, exposed: list[Path], mask: int, report: Callable[[str], None]) -> None:
         """Remove the permissions in `mask`; raise PrefixError if another user owns a file in the home.
 
-        Others may have changed sealed files, so the key is removed, which invalidates them.
+        Others may have changed sealed files, so the key is removed, which invalidates the seals.
         """
         self._mark_closing()
         closed = [each for each in exposed if close_folder(each, mask)]
@@ -300,7 +300,7 @@ def _not_yours(path: Path, exposed: list[Path]) -> PrefixError:
     hint = "set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`"
     owner = _name_of(path.stat().st_uid)
     if not exposed:
-        message = f"`{path}` belongs to {owner}, so rocenv does not change anything there"
+        message = f"`{path}` belongs to {owner}, so rocenv will not change anything there"
         return PrefixError(message, hints=(hint,), code="home-not-yours")
     folder, info = exposed[0], exposed[0].stat()
     if info.st_mode & 0o002:
@@ -332,7 +332,7 @@ def _name_of(user: int) -> str:
 def user_folder(variable: str, usual: str) -> Path | None:
     """Return the user's folder as platformdirs would, or None if only platformdirs can determine it.
 
-    Prompts and completions call this, and importing platformdirs takes longer than the rest of their work.
+    Prompts and completions call this, so it avoids importing platformdirs, which would take longer than the rest of their work.
     """
     chosen, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
     if WINDOWS or not os.path.isabs(chosen or home):

@@ -59,7 +59,7 @@ class Miss:
 
     @property
     def is_permanent(self) -> bool:
-        """Whether the channel lacks the component, so that neither waiting nor a mirror helps."""
+        """Whether the channel lacks the component, in which case neither waiting nor a mirror helps."""
         return self.error.code in (NotAvailable.code, "gone")
 
 
@@ -136,7 +136,7 @@ def _about_missed(missed: Sequence[Miss]) -> Iterator[str]:
 def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
     """Return the set that users should know about before accepting this one, or None if this one is no worse.
 
-    A set that is missing from its channel counts only if the GPU would lose something without it.
+    A set that is missing from its channel is returned only if the GPU would lose something without it.
     """
     for miss in missed:
         if not miss.is_permanent:
@@ -172,7 +172,7 @@ def _only_fallback(lock: Lock, candidate: Candidate, miss: Miss) -> OnlyFallback
             f"{text} from {each.rocm.channel}"
             for text, each in ((found, candidate), (preferred, miss.candidate))
         )
-    why = "its channel is missing a part of it" if miss.is_permanent else "cannot be downloaded now"
+    why = "its channel is missing part of it" if miss.is_permanent else "cannot be downloaded now"
     return OnlyFallback(
         "; ".join((f"{preferred} fits best, but {why}", f"only {found} can be installed", *lacks)),
         lock=lock,
@@ -225,7 +225,7 @@ def _parts(
 
 
 def _outlines(candidate: Candidate, request: Request, context: Context) -> tuple[Component, ...]:
-    """Return a set's components without the files that need network access to list."""
+    """Return a set's components without the files that can be listed only with network access."""
     return tuple(source_of(each).outline(each, candidate, request, context) for each in candidate.parts)
 
 
@@ -251,7 +251,7 @@ def _reasons(missed: Sequence[Miss], matrix: Matrix | None = None) -> list[tuple
 
 
 def _how_to_set_mirrors(missed: Sequence[Miss]) -> tuple[str, ...]:
-    """Return the commands that set the mirrors that this machine lacks."""
+    """Return the hints on how to set missing mirrors."""
     lacking = (miss.error for miss in missed if miss.error.code == "no-mirror")
     return tuple(dict.fromkeys(hint for error in lacking for hint in error.hints))
 

@@ -271,7 +271,7 @@ class Prefix:
 
         if self.is_link:
             return PrefixError(
-                f"`{self.path}` exists, but it is a link that does not lead to an env",
+                f"`{self.path}` exists, but it is a link that does not point to an env",
                 hints=("remove the link or choose another name",),
                 code="env-foreign",
             )
@@ -282,8 +282,8 @@ class Prefix:
             rebuild = rebuild_command(self.name, str(away / self.lock_file.name))
             hints.append(f"create the env again: `{rebuild}`; then delete `{away}`")
         return PrefixError(
-            f"`{self.path}` exists, but has no readable folder `.rocenv`, so rocenv cannot tell whether it "
-            "created the files there, and does not touch them",
+            f"`{self.path}` exists, but has no readable `.rocenv` folder, so rocenv cannot tell whether it "
+            "created the files there, and will not touch them",
             hints=tuple(hints),
             code="env-foreign",
         )
@@ -383,7 +383,7 @@ def all_prefixes(home: Home) -> list[Prefix]:
 
 
 def _listed(prefix: Prefix) -> tuple[str, ...]:
-    """Return the states in which an env is listed; its partly removed folders may be foreign."""
+    """Return the states in which a prefix is listed: not `foreign` for what remains of a removed env."""
     usual = ("complete", "incomplete")
     return usual if set_aside(prefix.path.name) else (*usual, "foreign")
 

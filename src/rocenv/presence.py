@@ -25,12 +25,12 @@ def damaged(root: Path, files: Mapping[str, FileEntry]) -> dict[str, str]:
 
 
 def lost_files(prefix: Prefix, record: Record) -> dict[str, str]:
-    """Compare all files as `damaged` does if a main part of the env is missing; otherwise return {}.
+    """Compare all files like `damaged`, but only if a main part of the env is missing; else return {}.
 
     Meant for commands that start a program: it takes less than a millisecond if nothing is missing.
 
     Raises:
-        DataError: The list of files was modified.
+        DataError: The file list was modified.
     """
     if all(_is_there(prefix.path, alternatives) for alternatives in _main_parts(record)):
         return {}

@@ -141,7 +141,7 @@ def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
 def _machine_for(
     request: Request, host: Host, report: Callable[[str], None]
 ) -> tuple[Machine, tuple[EnvChange, ...]]:
-    """Describe the machine that the set must run on; less is known about another machine."""
+    """Describe the machine that the set must run on; less is known if that is not this one."""
     if request.platform != host.platform:
         return Machine(platform=host.platform), ()
     glibc = "" if examined_elsewhere() else ".".join(map(str, glibc_version() or ()))

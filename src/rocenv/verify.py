@@ -79,7 +79,7 @@ def verify(
         save_dir: Where to store the GEMM source, the code objects and the logs; created if missing.
         timeout_s: Time limit per rung, or 0 for a default that depends on the set.
         report: Called with each result.
-        last: Runs after the ladder with its results, and adds one.
+        last: Called with the ladder's results; returns one more.
         level: Check a cluster node: store nothing, because nodes share the env; `quick` runs only short
             rungs and compares file sizes instead of hashes.
         until: Deadline for all rungs, on the monotonic clock.
@@ -155,7 +155,7 @@ def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
 
 
 def _require_room(folder: Path, hint: str) -> None:
-    """Create the folder; raise RocenvError if it is not writable, or else a rung would seem to fail."""
+    """Create the folder; raise RocenvError if it is not writable, so that no rung fails for that reason."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -202,7 +202,7 @@ def _shown(prefix: Prefix, path: str, what: str) -> str:
 
 
 def _with_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungResult:
-    """Add the missing wheel package to the detail of a failed rung."""
+    """Mention missing kernel packages in the detail of a failed rung."""
     if result.status not in _BROKEN:
         return result
     lacking = _lacking_kernels(prefix, prefix.record().lock, probe.task.target, result.rung)

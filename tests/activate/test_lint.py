@@ -1,4 +1,4 @@
-"""Lint every script with its shell's own check or a linter, as a resource and after rendering."""
+"""Lint every script with its shell's own check or a linter, both as a resource file and after rendering."""
 
 from __future__ import annotations
 

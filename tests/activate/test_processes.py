@@ -43,7 +43,7 @@ def test_exit_codes_are_shown_with_their_names(code: int, name: str, crash: bool
 
 
 SHELLS_SAY = {139: -11, 134: -6, 130: -2, 143: -15, 137: -9}
-OWN = (-11, 0, 128, 138, 140, 145, 160, 255)  # 138, 140 and 145 are signals that are not faults
+OWN = (-11, 0, 128, 138, 140, 145, 160, 255)  # 138, 140 and 145 stand for signals that are not faults
 
 
 @pytest.mark.parametrize(("code", "told"), [*SHELLS_SAY.items(), *((code, code) for code in OWN)])

@@ -1,7 +1,7 @@
 """Debian's real Blender with a fake HIP runtime, in a minimal env.
 
-Blender, its data and its libraries, except for the HIP runtime, come from the lane's env. So Blender finds a
-runtime only if a test adds one to its own env.
+Blender, its data and its libraries, except for the HIP runtime, come from the lane's env. Blender therefore
+finds a HIP runtime only if a test adds one to the minimal env.
 """
 
 from __future__ import annotations

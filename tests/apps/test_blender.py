@@ -42,7 +42,7 @@ def hip7(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bench(tmp_path: Path, studio: Studio, hip6: Path) -> Bench:
-    """An env with the fake HIP 6.4, without kernels and without a compiler."""
+    """An env with the fake HIP 6.4, but without kernels or a compiler."""
     return Bench(tmp_path / "a b").prepare(studio, runtime={"libamdhip64.so.6": hip6})
 
 

@@ -18,7 +18,7 @@ from tests.apps.studio import Studio, build
 if TYPE_CHECKING:
     from tests.apps.conftest import Rocenv
 
-# Each takes about a minute to compile; LLVM's target numbers.
+# Targets and their numbers in LLVM; each takes about a minute to compile.
 TARGETS = {"gfx1201": 0x4E, "gfx1100": 0x41}
 KERNELS = 75
 USED = "Path tracing on: Stand-in GPU (HIP)"

@@ -119,7 +119,7 @@ def test_llama_cpp_allocates_the_estimated_memory(
     assert said["KV"] + said["RS"] == pytest.approx(told.cache_bytes / MIB, abs=0.01)
     graph_mib = told.graph_bytes / MIB
     assert said["compute"] - 0.1 <= graph_mib
-    if name != "recurrent":  # the estimate does not include that recurrent layers need less
+    if name != "recurrent":  # the estimate ignores that recurrent layers need less
         assert graph_mib <= said["compute"] * 1.1
 
 

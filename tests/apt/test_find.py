@@ -312,7 +312,7 @@ def test_a_package_that_was_removed_from_the_pool_is_an_error(inside: Inside) ->
 
 
 def test_a_set_is_planned_again_if_the_mirror_replaced_a_package(inside: Inside) -> None:
-    """The cached index is hours old and the mirror has changed, so rocenv plans again with a note."""
+    """The cached index is hours old and the mirror has changed, so rocenv plans again and says so."""
     mini = inside.mini
     assert mini.run("resolve", "--rocm", "5.7").returncode == 0
     mini.repo.remove("mini5-blas")

@@ -117,7 +117,7 @@ class Scenery:
         return english[0]
 
     def _lost(self, finding: Finding) -> set[str]:
-        """List steps without a command because a value in it could not be quoted."""
+        """List the steps whose command is missing because a value in it could not be quoted."""
         rows = [row for row in matrix().advice if row.code == finding.code]
         remedies = [remedy for row in rows for remedy in row.remedy]
         lost: set[str] = set()

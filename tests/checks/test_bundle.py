@@ -1,4 +1,4 @@
-"""Support bundles: they keep the machine's findings, contain no private names, and are safe to open."""
+"""Support bundles: they keep the machine's findings, omit private names, and are safe to open."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ LOCAL = "21 1 8:2 / / rw - ext4 /dev/sda2 rw\n"
 
 @pytest.fixture
 def live(scenery: Scenery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """This machine with a temporary home, on which checks really write and lock files."""
+    """This machine with a temporary home, in which checks really write and lock files."""
     monkeypatch.delenv("ROCENV_SYSROOT")
     home = tmp_path / "user"
     home.mkdir()

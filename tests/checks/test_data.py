@@ -45,7 +45,7 @@ def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
 
 @pytest.fixture
 def here(scenery: Scenery) -> CheckContext:
-    """A CheckContext for this machine, because the age of the data is checked for no other machine."""
+    """A CheckContext for this machine, because the age of the data is checked only for this one."""
     return replace(scenery.context(), elsewhere=False)
 
 

@@ -387,7 +387,7 @@ def test_every_env_that_does_not_work_with_the_driver_is_reported(machine: Machi
 
 
 def test_values_from_an_untrusted_machine_do_not_reach_commands(machine: Machine) -> None:
-    """Commands run only rocenv and contain no values that a shell would split or expand."""
+    """Commands run only rocenv and do not contain values that a shell would split or expand."""
     folder = r'C:\x" & calc & "'
     seen = Observation("hip_path_unset", {"folder": folder, "value": folder})
     for untrusted in (False, True):

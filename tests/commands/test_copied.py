@@ -41,7 +41,7 @@ def test_every_command_refuses_a_copy(mini: Mini, copy: Path) -> None:
         assert done.returncode == 1, command
         assert f"was made for `{mini.prefix('demo')}`" in done.stderr, command
         assert "rocenv repair demo" in done.stderr
-    # The loader would start these programs in a copy with the original's libraries.
+    # In a copy, the loader would start these programs with the original's libraries.
     for name in ("rocm-exec", "python3"):
         done = subprocess.run(
             [copy / "envs/demo/bin" / name, "true"], capture_output=True, text=True, check=False

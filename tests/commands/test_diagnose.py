@@ -318,7 +318,7 @@ class TestMixedFolder:
 
 
 def within(folder: int, name: str) -> int:
-    """Change to the folder relative to its parent, through a file descriptor."""
+    """Open a folder relative to its parent's descriptor, and close that descriptor."""
     found = os.open(name, os.O_RDONLY, dir_fd=folder)
     os.close(folder)
     return found

@@ -187,7 +187,7 @@ class TestUse:
 
 
 def assert_runs(lab: Lab, command: str) -> None:
-    """Assert that a printed command works in a shell when it is pasted."""
+    """Assert that a printed command works when it is pasted into a shell."""
     words = f"rocenv() {{ printf '%s\\0' \"$@\"; }}\n{command}"
     shell = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, timeout=60, check=True)
     done = lab.run(*shell.stdout.split(b"\0")[:-1], cwd="/")

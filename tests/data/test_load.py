@@ -119,7 +119,7 @@ def test_a_newer_schema_suggests_an_upgrade(tmp_path: Path) -> None:
 
 
 def test_data_files_written_on_windows_are_read(tmp_path: Path) -> None:
-    """Windows editors add a byte order mark and CRLF line ends."""
+    """Windows editors add a byte order mark and CRLF line endings."""
     whole = text([("pci", example("pci"))]).replace("\n", "\r\n")
     (write(tmp_path, BASE) / "notepad.toml").write_bytes(b"\xef\xbb\xbf" + whole.encode())
     assert len(load(tmp_path).pci) == 1

@@ -196,7 +196,7 @@ def test_the_mirror_that_errors_suggest_serves_signed_files() -> None:
 
 
 def test_kernel_numbers_match_target_names() -> None:
-    """Minor and stepping have two decimal digits each; the name writes them in hexadecimal."""
+    """In the number, minor and stepping have two decimal digits each; the name uses hexadecimal."""
     for target in shipped().targets.values():
         assert TARGET.fullmatch(target.name)
         if target.kfd:
@@ -381,7 +381,7 @@ def test_each_zluda_archive_has_a_url() -> None:
             assert commit is None or row.commit.startswith(commit[1]), row
 
 
-# Archives for HIP 5 that worked with HIP SDK 6, although no row lists that combination.
+# Reports of archives for HIP 5 that worked with HIP SDK 6, although no row lists that combination.
 ODD = {
     "https://github.com/likelovewant/ROCmLibs-for-gfx1103-AMD780M-APU/issues/57",
     "https://github.com/lshqqytiger/ZLUDA/issues/115",

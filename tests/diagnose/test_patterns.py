@@ -118,7 +118,7 @@ def _all(parsed: Iterable[tuple[Any, Any]]) -> str:
 
 
 def seconds(pattern: str, text: str, tries: int = TRIES) -> float:
-    """Return the shortest time of several searches."""
+    """Return the time of the fastest of several searches."""
     taken = []
     for _ in range(tries):
         start = time.thread_time()

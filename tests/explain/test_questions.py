@@ -213,7 +213,7 @@ class TestParts:
 
     def test_an_incident_page_says_what_rocenv_avoids(self, read: Read) -> None:
         text = read("sdnext#3414")
-        assert "ends with exception code 0xC0000005 before its web page opens" in text
+        assert "exits with exception code 0xC0000005 before its web page opens" in text
         assert "never combines gfx1031 with HIP SDK 6.1, ZLUDA 3.8.3 (rocm6)" in text
         assert "There are three possible causes, none of them proven" in text
         assert "rocenv resolve --platform windows --zluda --target gfx1031" in text

@@ -39,7 +39,7 @@ def fuzz(name: str, limit: list[str]) -> None:
     from tests.fuzz.reading import read
 
     folder = FOUND / name
-    # A parser must not start programs, so none can be found.
+    # A parser must not start programs, so hide all of them.
     os.environ["PATH"] = str(folder)
     options = [
         *(str(folder / "corpus"), *limit, f"-artifact_prefix={folder}/"),

@@ -71,7 +71,7 @@ class Target:
     """A parser of untrusted input.
 
     Attributes:
-        run: Parses the bytes. The folder is empty when each run starts.
+        run: Parses the bytes; the folder that it gets is empty.
         seeds: Valid inputs.
         short_runs: The number of inputs that `scripts/test` runs; lower for slow parsers.
     """

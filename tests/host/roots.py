@@ -119,7 +119,7 @@ class Root:
         return self
 
     def wsl(self, *adapters: dict[str, Any], answer: str = "") -> Root:
-        """Turn the machine into WSL; Windows returns these display adapters or the text `answer`."""
+        """Turn this into a WSL machine; Windows returns these display adapters or the text `answer`."""
         self.put("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2 (root@x) #1 SMP\n")
         self.put("dev/dxg", "")
         if adapters or answer:
@@ -127,7 +127,7 @@ class Root:
         return self
 
     def windows(self, *devices: dict[str, Any], said: str = "", controllers: Any = None) -> Root:
-        """Turn the machine into Windows, with this `hipInfo` output and these display adapters."""
+        """Turn this into a Windows machine with this `hipInfo` output and these display adapters."""
         text = said
         for number, device in enumerate(devices):
             text += "-" * 80 + f"\ndevice#                           {number}\n"

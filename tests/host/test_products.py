@@ -72,7 +72,7 @@ def test_names_that_match_no_product_are_rejected_with_a_hint(text: str, hint: s
         ("RX7900", "Radeon RX 7900 XTX"),
         ("gfx1101x", "gfx1101"),
         ("RX 7990 XTX", ""),  # a similar spelling is not enough
-        ("Ryzen 7 5700X", ""),  # no GPU, and not the RX 5700 XT
+        ("Ryzen 7 5700X", ""),  # a CPU, not the RX 5700 XT
     ],
 )
 def test_a_misspelled_product_gets_a_suggestion(text: str, meant: str) -> None:

@@ -1,4 +1,4 @@
-"""Filesystems without hard links, such as exFAT or cloud folders, where files are copied with a note."""
+"""Filesystems without hard links, such as exFAT or cloud folders, where rocenv copies files and says so."""
 
 from __future__ import annotations
 

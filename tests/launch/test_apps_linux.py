@@ -193,7 +193,7 @@ class TestOwnTorch:
 
     @pytest.mark.parametrize("app", ["webui-amdgpu", "forge"])
     def test_launch_replaces_torch_command_with_one_that_installs_nothing(self, lab: Lab, app: str) -> None:
-        """The apps run `python -m $TORCH_COMMAND` even if they get `--skip-install`."""
+        """The apps run `python -m $TORCH_COMMAND` even with `--skip-install`."""
         on_linux(lab)
         runs = (
             "import os, subprocess, sys\n"
@@ -233,7 +233,7 @@ class TestOwnTorch:
         ],
     )
     def test_the_python_in_an_apps_folder_is_not_used(self, lab: Lab, typed: tuple[str, ...]) -> None:
-        """That Python would silently use a different torch."""
+        """The app's own Python would silently use a different torch."""
         on_linux(lab)
         home = put(lab, "sdnext")
         program(home / "venv/bin/python")
@@ -311,7 +311,7 @@ class TestRecognition:
         assert lab.logs()[-1].name.endswith("-model.log")
 
     def test_the_app_in_the_envs_record_is_the_last_resort(self, lab: Lab) -> None:
-        """It is used only if neither the command nor nearby files identify an app."""
+        """rocenv uses it only if neither the command nor nearby files identify an app."""
         on_linux(lab, app="comfyui")
         program(lab.app / "mine.sh")
         assert lab.run("launch", "sd", "./mine.sh").stdout == b"ran\n"

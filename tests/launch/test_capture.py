@@ -310,7 +310,7 @@ class TestLog:
         assert "http://***@host/x" in text
 
     def test_options_that_a_profile_marks_secret_are_masked(self, lab: Lab) -> None:
-        """This includes values in the env's variables and in errors that repeat the command."""
+        """They are also masked in the env's variables and in errors that repeat the command."""
         lab.make(changes=(EnvChange(action="set", name="HF_TOKEN", value="hunter1"),))
         done = lab.run(
             "launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "-phunter6", "--port", "1"

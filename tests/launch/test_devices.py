@@ -133,7 +133,7 @@ IGPU = "".join(f"{line}\n" for line in TWO.splitlines() if "7900" not in line)
 
 
 def test_launch_fails_if_only_other_gpus_are_listed(bench: Bench) -> None:
-    """If `launch` did not select a GPU, the program would use the one that it lists."""
+    """If `launch` started the program anyway, it would use the other GPU."""
     bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()

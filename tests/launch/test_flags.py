@@ -531,7 +531,7 @@ class TestRecognition:
         assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
 
     def test_inline_scripts_are_not_examined(self, bench: Bench) -> None:
-        """Not even with `--app`."""
+        """`--app` does not change this."""
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         for named in ((), ("--app", "llama.cpp")):
             said = bench.run("launch", "own", *named, "--", "sh", "-c", "true").stderr.decode()
@@ -574,7 +574,7 @@ class TestRecognition:
 
     @pytest.mark.parametrize("command", ["./llama-run.sh", "sh ./llama-run.sh", "sh work.sh", "./work.sh"])
     def test_a_script_runs_only_once(self, new: Bench, command: str) -> None:
-        """It may ignore its arguments, so rocenv does not run it for its help."""
+        """The script may ignore its arguments, so rocenv does not run it to get its help."""
         for name in ("llama-run.sh", "work.sh"):
             new.program(name, "llama.cpp-new", more=f"echo ran >>'{new.root}/ran'")
         done = new.launch(*command.split(), "-m", "x", app="llama.cpp")

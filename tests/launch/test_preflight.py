@@ -456,7 +456,7 @@ class TestWarnings:
 
 
 def test_launch_sets_the_same_environment_as_run(lab: Lab) -> None:
-    """Except for the variables in the app's profile."""
+    """Only the variables in the app's profile differ."""
     lab.make(changes=(EnvChange(action="set", name="MIOPEN_X", value="{prefix}/x"),))
     script = "import os; print(sorted(os.environ.items()))"
     command = ("sd", "--", sys.executable, "-c", script)

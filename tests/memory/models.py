@@ -1,4 +1,4 @@
-"""GGUF files written by the `gguf` package. The weights are holes, so gigabytes take no disk space."""
+"""GGUF files written by the `gguf` package. The weights are file holes, which take up no disk space."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ class TestWatch:
         assert document["notes"] == ["this machine has no AMD GPU"]
 
     def test_watch_redraws_the_terminal(self, machine: Machine, environ: dict[str, str]) -> None:
-        """With a growing graph and changing figures."""
+        """The graph grows and the figures change."""
         busy(machine)
         with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
             shown = read_until(terminal, "42% in use")
@@ -255,7 +255,7 @@ class TestWatch:
         assert "▄▄| 42% in use" in shown
 
     def test_a_config_path_with_any_bytes_is_printed_unchanged(self, environ: dict[str, str]) -> None:
-        """Even in the C locale, because scripts read paths from the output."""
+        """Scripts read paths from the output, even in the C locale."""
         home = os.fsencode(environ["ROCENV_HOME"]) + b"-\xff\xe9"
         done = subprocess.run(
             [str(PROGRAM), "config", "path"],
@@ -407,7 +407,7 @@ class TestSettings:
         assert "\x1b" not in done.stderr
 
     def test_lines_that_set_variables_can_be_pasted_into_the_shell(self, environ: dict[str, str]) -> None:
-        """Tested by running the printed lines in a shell."""
+        """The test runs the printed lines in a shell."""
         script = (
             f'eval "$("{PROGRAM}" mem settings pytorch 2>/dev/null | grep "^  export ")";'
             f' "{sys.executable}" -c "import os; print(os.environ[\'PYTORCH_ALLOC_CONF\'])"'

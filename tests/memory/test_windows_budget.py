@@ -155,7 +155,7 @@ def test_a_malformed_process_id_is_ignored(found: Callable[..., Usage], number: 
 def test_the_code_of_the_child_process_is_found_wherever_rocenv_is_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Even in the user site, which an isolated Python ignores."""
+    """rocenv may be in the user site, which an isolated Python ignores."""
     ran: list[list[str]] = []
     monkeypatch.setattr(windows_budget, "_output", ran.append)
     windows_budget._query_dxgi()

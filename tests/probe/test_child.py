@@ -58,7 +58,7 @@ def test_a_child_that_cannot_start_is_reported_as_a_result(rig: Rig) -> None:
 
 
 def test_the_child_uses_this_rocenv_even_in_isolated_mode(rig: Rig, tmp_path: Path) -> None:
-    # This interpreter cannot import rocenv by itself, as after `pip install --user` or with PYTHONPATH.
+    # This interpreter cannot import rocenv, as if rocenv came from `pip install --user` or PYTHONPATH.
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=60)
     result = ladder.run_rung(replace(rig.probe(), python=(str(bare / "bin" / "python"),)), "load")

@@ -118,7 +118,7 @@ def test_libraries_that_the_prefix_contains_must_not_come_from_system_folders(tm
     fine |= {f"{other}/virus scanner.dll"}  # Windows may load this into any process at any time
     leaks = [f"{other}/rocblas.dll", f"{prefix}-2/nvcuda.dll", f"{system}/amdhip64.dll"]
     assert own_process.outsiders(before, before | fine | set(leaks), task, python) == leaks
-    # A copy is allowed only if the interpreter loaded it at startup.
+    # Python's copy of a library is allowed only if it was loaded at startup.
     late = f"{python}/Library/amdhip64.dll"
     assert own_process.outsiders(before, before | {late}, task, python) == [late]
 

@@ -216,7 +216,7 @@ def runs_here(row: RocmWheels, world: World) -> bool:
     glibc = world.machine.glibc
     return (
         python_is_requested(world, row)
-        and (row.packages != () or world.request.torch != "")  # otherwise PyTorch's wheel bundles ROCm
+        and (row.packages != () or world.request.torch != "")  # if empty, PyTorch's wheel bundles ROCm
         and not (row.driver and world.driver and not in_range(row.driver, world.driver))
         and (row.loader != "" or not (row.glibc and glibc and Version(glibc) < Version(row.glibc)))
     )

@@ -1,7 +1,7 @@
 """Every plan in the test cases is installable: its sources list every file that it needs.
 
-The archives and indexes run on loopback and serve everything in the data rows as empty files. Plans for
-Windows or for a missing Python are listed by passing the corresponding options to uv.
+The archives and indexes run on loopback and serve everything in the data rows as empty files. For Windows
+or a missing Python, the files are listed by passing the corresponding options to uv.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[N
     def run_there(uv: Uv, *arguments: str, **options: Any) -> Any:
         assert arguments[:2] == ("pip", "compile")
         arguments += (f"--python-platform={platform}", f"--python-version={asked}")
-        # Many sets share a PyTorch release.
+        # Cache, because many sets share a PyTorch release.
         same = (*(each for each in arguments if "/rocenv-" not in each), *map(str, options.items()))
         wanted = (Path(arguments[2]).read_text(), *same)
         if wanted not in answers:
@@ -188,7 +188,7 @@ def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[N
 
 
 def what_is_missing(plan: Lock, best: Candidate) -> str:
-    """Describe files that `create` would not find, except those that the user must provide."""
+    """Describe files that `create` could not find, except those that the user must provide."""
     try:
         require_installable(plan)
     except RocenvError as error:
@@ -262,7 +262,7 @@ def test_every_plan_that_resolves_can_be_created(context: Context) -> None:
 
 
 def test_a_user_row_can_add_a_pack(context: Context, tmp_path: Path) -> None:
-    """So that users do not have to wait for a new rocenv release."""
+    """Users do not have to wait for a new rocenv release."""
     case = read(next(path for path in CASES if path.stem == "gfx1011-windows-rocm64"))
     with pytest.raises(ResolutionImpossible):
         resolve(case.request, context.matrix)

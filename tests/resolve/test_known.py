@@ -77,7 +77,7 @@ class TestKnownBroken:
 
     @pytest.mark.slow
     def test_search_results_are_never_known_broken(self) -> None:
-        """Checked for the best sets for each target."""
+        """The test checks the best sets for each target."""
         for target in MATRIX.targets:
             for driver in ("", "25.4.1", "25.9.1"):
                 request = Request(platform="windows", target=target, zluda="*", torch="*", driver=driver)

@@ -91,7 +91,7 @@ def test_an_opt_in_channel_is_not_used_by_default() -> None:
 
 
 def test_an_opt_in_channel_is_not_mentioned_unless_requested() -> None:
-    """Even if nothing else matches and the channel has a match."""
+    """This applies even if only that channel has a match."""
     asked_for = [linux("9.9"), linux("6.4", channel="debian-trixie"), linux("5.7", torch="2.7")]
     of_sid = tuple(row for row in matrix().rocm if row.channel == "debian-sid")
     unstable_only = replace(matrix(), rocm=of_sid)
@@ -153,7 +153,7 @@ def test_printed_options_are_parsed_to_the_same_request(request_: Request) -> No
 
 
 def test_a_request_in_an_empty_matrix_is_impossible_without_suggestions() -> None:
-    """Without lines or suggestions, and without a crash."""
+    """The error has no lines or suggestions, and rocenv does not crash."""
     for request in (linux(torch="*"), windows(torch="*"), windows(zluda="*", torch="*")):
         error = impossible(request, Matrix())
         assert error.message.startswith("No ")
@@ -170,7 +170,7 @@ def test_suggestions_drop_as_little_as_possible() -> None:
 
 
 def test_an_unnecessary_override_is_not_offered() -> None:
-    """Not even as a second choice, if every component supports the target natively."""
+    """If every component supports the target natively, an override is not even a second choice."""
     row = next(each for each in matrix().rocm if each.version == "6.2.4")
     torch = next(each for each in matrix().torch if (each.version, each.rocm) == ("2.7", "6.2.4"))
     only = replace(matrix(), rocm=(row,), torch=(torch,))

@@ -165,8 +165,8 @@ class Venv(Neighbour):
         return f"overlay use {script}" if driver.name == "nu" else driver.source(script)
 
     def off(self) -> str:
-        # virtualenv's `deactivate` is an alias for this command, which rocenv's replaces permanently in
-        # nushell.
+        # In nushell, rocenv's `deactivate` permanently replaces virtualenv's, which is an alias for this
+        # command.
         return "overlay hide activate" if self._shell == "nu" else "deactivate"
 
     def mark(self) -> tuple[str, str]:
@@ -182,7 +182,7 @@ class Virtualenv(Venv):
 
 
 class Direnv(Neighbour):
-    """direnv: when the user leaves the folder, it restores every variable to its value on entry."""
+    """direnv, which restores every variable's previous value when the user leaves the folder."""
 
     name = "direnv"
     shells = ("bash", "zsh", "fish", "tcsh", "elvish")

@@ -65,8 +65,8 @@ class Terminal:
     def settle(self, marker: str = "", after: str = "") -> str:
         """Read output until it ends in `marker` (if any) and the shell waits for input; return it.
 
-        The next prompt comes `after` the echo of the line, so a late redraw of the previous prompt is
-        ignored.
+        The prompt must follow `after`, the end of the echoed line, so that a late redraw of the previous
+        prompt is ignored.
         """
         shown, until = b"", time.monotonic() + _LIMIT_S
         while time.monotonic() < until:
@@ -91,7 +91,7 @@ class Terminal:
     def _is_busy(self) -> bool:
         """Whether any thread of the shell or its children is runnable.
 
-        On a busy machine, a runnable shell may be waiting for a CPU.
+        On a busy machine, a silent shell may just be waiting for a CPU.
         """
         processes = [self._pid]
         for pid in processes:

@@ -93,7 +93,7 @@ class Walk:
 
 
 def _leave_ours(work: Work) -> str:
-    """Deactivate the env if `deactivate` belongs to another tool, or did so before."""
+    """Deactivate the env if `deactivate` belongs, or belonged, to another tool."""
     return work.driver.call("rocenv", "deactivate")
 
 
@@ -146,8 +146,8 @@ def test_envs_and_direnv_or_venv_can_be_deactivated_in_any_order(work: Work) -> 
     leaves it while the env is active, PATH loses the env's programs; activating the env again restores them,
     and the env can then be deactivated as usual.
 
-    In nushell, a virtualenv is an overlay, and deactivating it reverts all later changes. That deactivates
-    envs that were activated after it, and reactivates envs that were deactivated after it.
+    In nushell, a virtualenv is an overlay, and deactivating it reverts all later changes. This deactivates
+    envs that were activated after the virtualenv, and reactivates those that were deactivated after it.
     """
     for tool in _in(work, Venv, Virtualenv, Direnv):
         if tool.name == "direnv":

@@ -137,7 +137,7 @@ def test_a_cd_function_of_the_user_is_never_replaced(posix: Work) -> None:
 @line(31)
 @pytest.mark.parametrize("second", ["first", "second"])
 def test_a_venv_between_two_envs_can_be_deactivated(posix: Work, second: str) -> None:
-    """The user activates A, a venv, then A or B. The venv keeps its own `deactivate`."""
+    """The user activates A, then a venv, then A or B. The venv keeps its own `deactivate`."""
     venv = posix.folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     on = posix.driver.source(venv / "bin" / "activate")

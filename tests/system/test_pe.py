@@ -180,7 +180,7 @@ def build(folder: Path, name: str, source: str, *needs: Path) -> Path:
 
 
 def test_dll_load_failures_are_explained(tmp_path: Path) -> None:
-    """With DLLs built by mingw: `zluda/cublas.dll` needs `bin/rocblas.dll`."""
+    """The DLLs are built with mingw; `zluda/cublas.dll` needs `bin/rocblas.dll`."""
     rocblas = build(tmp_path / "bin", "rocblas.dll", A + B)
     cublas = build(tmp_path / "zluda", "cublas.dll", USES_BOTH, rocblas)
     system = tmp_path / "system32"

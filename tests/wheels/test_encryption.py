@@ -336,7 +336,7 @@ def test_uv_gets_only_safe_environment_variables(
     assert (behind["HTTPS_PROXY"], behind["NO_PROXY"]) == ("http://p.invalid", "corp.invalid")
     assert behind["http_proxy"] == "http://127.0.0.1:0"
 
-    # uv knows the hash of each Python, so a mirror may use plain HTTP, but another list of Pythons may not.
+    # uv knows the hash of each Python, so a mirror may use plain HTTP, but a custom Python list may not.
     mirror = with_settings(uv, UV_PYTHON_INSTALL_MIRROR="http://corp.invalid/pythons", http_proxy="http://p")
     assert json.loads(_install("3.12", mirror).stdout)["http_proxy"] == "http://p"
     listed = {"UV_PYTHON_DOWNLOADS_JSON_URL": "http://corp.invalid/list.json"}

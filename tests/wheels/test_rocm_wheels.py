@@ -148,7 +148,7 @@ def names(plan: Any, kind: str) -> list[str]:
 
 
 def changed(wheel: bytes) -> bytes:
-    """Change the first member of a wheel, but nothing that uv reads to plan."""
+    """Change the first member of a wheel, but nothing that uv reads for planning."""
     return wheel[:120] + bytes([wheel[120] ^ 1]) + wheel[121:]
 
 
@@ -553,7 +553,7 @@ def test_a_package_built_in_isolation_installs_under_the_constraints(made: World
 
 
 def test_a_package_is_not_built_with_a_different_torch(made: World, tmp_path: Path) -> None:
-    """pip and uv reject a different torch, and use the env's torch without build isolation."""
+    """pip and uv reject a different torch; without build isolation, they use the env's torch."""
     source = isolated(tmp_path / "isolated", requires="torch")
     page = tmp_path / "pypi"
     page.mkdir()

@@ -304,7 +304,7 @@ def test_a_sign_in_page_instead_of_an_index_is_an_error(index: Index, resolve: R
 
 
 def test_planning_does_not_wait_for_an_unreachable_index(resolve: Resolve, uv: Uv) -> None:
-    """On its own, uv waits up to ten seconds."""
+    """By default, uv waits up to ten seconds."""
     eager = replace(uv, environ={**uv.environ, "UV_HTTP_RETRIES": "3"})
     for url in ("http://127.0.0.1:9/whl", "https://name.invalid/whl"):
         with pytest.raises(FetchError) as caught:

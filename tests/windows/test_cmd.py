@@ -546,7 +546,7 @@ def test_deactivating_the_second_env_returns_to_the_first(session: Session) -> N
 def test_deactivating_without_an_active_env_is_reported(session: Session) -> None:
     assert statuses(session)["nothing-active"] == "1"
     assert "no env is active in this window" in session.stderr
-    # With the hook, the program reports that.
+    # With the hook, `rocenv` itself reports this.
     assert calls(session)[0] == "deactivate"
 
 
@@ -699,7 +699,7 @@ def test_a_value_that_batch_files_cannot_contain_is_rejected(value: str, tmp_pat
 
 @line(43, 45)
 def test_scripts_start_no_programs_and_keep_the_code_page() -> None:
-    """They use only cmd's built-in commands."""
+    """The scripts use only cmd's built-in commands."""
     script = activation_script("sd", "C:\\sd", CHANGES, WATCHED, "cmd", "windows")
     words = {text.lstrip("@").split(" ")[0] for text in script.splitlines() if not text.startswith(":")}
     own = {"rem", "set", "if", "goto", "call", "exit", "for", ">&2", "setlocal", "endlocal", ""}

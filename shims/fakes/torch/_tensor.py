@@ -121,7 +121,7 @@ class Tensor:
             result = (function(each, other) for each in self.host())
         elif other.shape != self.shape or other.device != self.device:
             raise RuntimeError(
-                f"{self.shape} on {self.device} does not go with {other.shape} on {other.device}"
+                f"{self.shape} on {self.device} does not match {other.shape} on {other.device}"
             )
         else:
             result = map(function, self.host(), other.host())

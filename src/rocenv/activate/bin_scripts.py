@@ -4,8 +4,9 @@ Wrappers: `rocm-exec PROGRAM ARGS` runs any program through the loader; `python3
 script with common names, which run the next program of that name on `PATH`. Wrappers skip other wrappers, so
 envs can be stacked.
 
-Start scripts: a program may need the loader, or variables or arguments that point to its files, because they
-are in the prefix instead of where its packager intended. Its start script provides all of that, even if the
+Start scripts: a program may need the loader, or variables or arguments that point to its files, because the
+files are in the prefix rather than where its packager intended. Its start script provides all of that, even
+if the
 env is not active. Programs that start other programs, such as compilers, also find these scripts.
 """
 
@@ -99,7 +100,7 @@ def _start_script(
         # With the env's C library on LD_LIBRARY_PATH, the system shell would not even start.
         start = f"exec {quote(str(folder / 'rocm-exec'))} {quote(str(path))}"
     else:
-        # If the program starts itself again by its path, that also runs this script.
+        # `--argv0` makes a program that restarts itself by its path run this script again.
         by_loader = f'{quote(str(loader))} --library-path {libraries}"{more}" --argv0 "$0"'
         start = f"exec {by_loader} {quote(str(path))}"
     if program.not_before:

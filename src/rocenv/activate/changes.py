@@ -28,7 +28,7 @@ _SHELL_OWN = {
     "linux": frozenset(
         {"IFS", "PS1", "PS2", "PS4", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID"}
     ),
-    # Source: `set /?` of cmd, "dynamic environment variables"
+    # Source: `set /?` in cmd, "dynamic environment variables"
     "windows": frozenset(
         {"PROMPT", "COMSPEC", "PATHEXT", "SYSTEMROOT", "CD", "DATE", "TIME", "RANDOM", "ERRORLEVEL"}
         | {"CMDEXTVERSION", "CMDCMDLINE", "PSMODULEPATH"}
@@ -163,7 +163,7 @@ def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None
 def against_cmd(text: str) -> str:
     """Describe the first character that is unsafe in a batch file even within quotes, or return "".
 
-    Within quotes, cmd takes `&`, `|`, `<`, `>` and parentheses literally. But a quote ends that, each `call`
+    Within quotes, cmd takes `&`, `|`, `<`, `>` and parentheses literally. But a quote in the text ends this, each `call`
     expands a `%` again and doubles a `^`, and delayed expansion, which many scripts enable, removes a `!`.
 
     Source: "How does the Windows Command Interpreter (CMD.EXE) parse scripts?", Stack Overflow 4094699

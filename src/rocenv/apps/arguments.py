@@ -104,7 +104,7 @@ def _select_devices(context: LaunchContext, given: Given) -> tuple[LaunchContext
         return _select_named(context, asked, devices.named(names))
     if devices.found:
         used = devices.for_lock(start.record.lock)
-        if used or used is None:  # None: it is unclear which one, and `Choice.unfilled` reports that
+        if used or used is None:  # None: it is unclear which GPU to use, as `Choice.unfilled` reports
             return context, used or ()
         context = replace(context, adaptation=replace(asked, is_for_others=True))
     return context, None if context.needs_gpu else ()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 State = Literal["works", "fails", "unknown"]
-CODE = "rocblas-tensile-missing-for-gfx"  # the rule for a missing target
+CODE = "rocblas-tensile-missing-for-gfx"  # the `diagnose` rule for a missing target
 _NEEDED = ("memory", "kernel", "gemm")  # if one of these rungs failed, rocBLAS is not the cause
 _LIBRARIES = ("librocblas.so*", "rocblas*.dll")
 _KERNELS = ("*/rocblas/library/*", "*/rocblas/Kernels*")
@@ -65,7 +65,7 @@ def _has_kernels(context: LaunchContext) -> bool | None:
 def _is_of(row: RocmSet, version: str) -> bool:
     """Whether a row covers an env's release.
 
-    A mixed set covers its whole series, but an env can specify one release in that series.
+    The row of a mixed set names a series, but an env can specify one release in that series.
     """
     return row.version == version or (row.is_mixed and series(version) == row.version)
 

@@ -49,7 +49,7 @@ class Tuning:
     own_arguments: tuple[str, ...] = ()
     blas: State = "unknown"  # whether the env's rocBLAS works for the target
     around_blas: tuple[str, ...] = ()  # arguments that make some versions work without rocBLAS
-    # Argument -> programs; it runs the first one that exists. `$NAME` is a variable.
+    # Argument -> programs; the app runs the first one that exists. `$NAME` is a variable.
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     room: Room | None = None  # for a model's layers
     layers: str = ""  # the argument that sets the number of layers, if it is among `flags`

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BELOW_HIP = "ROCR_VISIBLE_DEVICES"  # renumbers the GPUs before HIP does
 _NUMBER = re.compile(r"[0-9]+$")
-_MAX_LINE = 4000  # characters of a line
+_MAX_LINE = 4000  # characters per line
 _MAX_DIGITS = 12
 _SHARED = " / "  # separates product names that share a PCI ID
 _TRADEMARKS = re.compile(r"\((?:tm|r)\)")

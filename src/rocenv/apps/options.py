@@ -13,7 +13,7 @@ _NAME = re.compile(r"--?[A-Za-z][\w.-]*")
 _START = re.compile(r"[ \t]*(?=--?[A-Za-z])")
 _VALUE = re.compile(r"(?:[ =]|(?=\[))([<\[{(]\S.*?[>\]})](?=[\s,]|$)|(?!or -)[A-Za-z][\w,./|:-]*(?=[\s,]|$))")
 # In a definition, the names and the value end the line or are followed by a gap and an explanation; in a
-# sentence, by another word.
+# sentence, another word follows.
 _CAPITALS = r"(?=[^a-z\s]*[A-Z])[^a-z\s]+"
 _END = re.compile(
     r"\s*$|[ ]{2}|\t|[ ]?[<\[{(]|[=,;]\S*(?:\s*$|[ ]{2}|\t)|[ ]\S+=\S*\s*$"

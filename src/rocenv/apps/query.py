@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 HELP_S = 60.0  # a multi-GB program may unpack itself first
 DEVICES_S = 90.0  # waking a sleeping GPU can take a long time
 _VERSION_S = 60.0
-_MAX_LINE = 4000  # characters of a line
-_SHOWN = 200  # characters of a line in a message
+_MAX_LINE = 4000  # characters per line
+_SHOWN = 200  # characters of a line, in messages
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
@@ -97,8 +97,8 @@ def program_words(start: Start) -> tuple[str, ...]:
     """The command's words up to the program that accepts the app's arguments, or () if there is none.
 
     The program has one of the app's exact names or a similar one; if the user specified the app, any program
-    is accepted. A script must have an exact name, because other scripts might ignore the arguments and
-    start working.
+    is accepted. A script must have an exact name, because other scripts might ignore the arguments and do
+    their actual work.
     """
     launcher = start.launcher
     at = program_at(start.words, launcher.starters)

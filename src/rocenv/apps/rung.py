@@ -123,7 +123,7 @@ def _judge_program(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
     required = [flag.words[0] for flag in launcher.flags if flag.required]
     missing = [name for name in required if options and not options.problem and name not in options]
     if missing:
-        return _result("failed", f"this version does not have `{missing[0]}`, which keeps it on the GPU")
+        return _result("failed", f"this version lacks `{missing[0]}`, which would keep it on the GPU")
     can_list = launcher.devices is not None and (
         options is None or options.problem or launcher.devices.arguments[0] in options
     )
@@ -177,7 +177,7 @@ def _advice(context: LaunchContext, devices: Devices) -> str:
     lock, name = context.start.record.lock, context.start.prefix.free_name()
     command = env_with(context.start.launcher.key, lock, context.matrix, context.machine, name)
     fix = f"; create an env that includes the app with HIP: `{command}`" if command else ""
-    return f"this build does not include HIP or does not find the HIP runtime{fix}"
+    return f"this build does not include HIP or cannot find the HIP runtime{fix}"
 
 
 def _judge_torch(context: LaunchContext, ladder: Sequence[RungResult]) -> RungResult:

@@ -187,7 +187,7 @@ def plan_start(
         words = (*before, *(fill(word, {"python": python}) for word in command), *words)
     places = {
         "python": python,
-        "batch_python": f'"{python}"' if WINDOWS else python,  # batch files use it unquoted
+        "batch_python": f'"{python}"' if WINDOWS else python,  # batch files do not quote it
         "prefix": str(prefix.path),
     }
     own = [structs.replace(each, value=fill(each.value, places)) for each in launcher.environment]

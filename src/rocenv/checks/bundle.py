@@ -1,7 +1,7 @@
 """Support bundles: JSON files with the facts that checks need, for examining a machine elsewhere.
 
 A bundle contains the files and values that `bundle_fields` allows, and the checks' observations, redacted.
-Readers do not trust a bundle, including its size, names and numbers.
+Code that reads a bundle does not trust anything in it, including its size, names and numbers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MAX_NAMES = 20_000  # in all folders
 _MAX_EVIDENCE = 50
 _MAX_OBSERVED = 10  # per check
 _MAX_VALUE = 500  # characters
-_HINTS = ("rocenv doctor --collect bundle.json   # on the affected machine, creates a new bundle",)
+_HINTS = ("rocenv doctor --collect bundle.json   # on the affected machine, to create a new bundle",)
 
 
 class Attempt(Value, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Bundle(Value, frozen=True, kw_only=True):
     platform: Literal["linux", "windows"]
     variables: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)  # path -> text
-    errors: dict[str, str] = field(default_factory=dict)  # of files and folders that could not be read
+    errors: dict[str, str] = field(default_factory=dict)  # for files and folders that could not be read
     folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     opened: dict[str, str] = field(default_factory=dict)
     reached: dict[str, str] = field(default_factory=dict)
@@ -145,7 +145,7 @@ def collect(
 
 
 def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str] = ()) -> Examined:
-    """Run all checks or those in `names` on a bundle; their observations on the machine take precedence.
+    """Run all checks or those in `names` on a bundle; observations from the machine take precedence.
 
     Raises:
         RocenvError: The file does not exist or is not a bundle, or there is no such check.
@@ -220,7 +220,7 @@ def read(file: Path) -> Bundle:
 
 
 def _require_few(plain: dict[str, Any], file: Path) -> None:
-    """Reject a bundle with more rows than could be processed quickly."""
+    """Reject a bundle with too many rows to process quickly."""
     for name, table in plain.items():
         if isinstance(table, (list, dict)) and len(table) > _MAX_ROWS:
             raise _not_a_bundle(file, f"`{name[:20]}` has more than {_MAX_ROWS} rows")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rocenv.system.machine import Mount
 
 
-_BELOW_PREFIX = "{prefix}/cache"  # an env's own caches start with this
+_BELOW_PREFIX = "{prefix}/cache"  # paths of an env's own caches start with this
 _MAX_LINKS = 40  # the kernel's limit
 # Folders and extensions of MIOpen's databases. Source: ROCm/MIOpen:src/binary_cache.cpp
 _VARIABLES = ("MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR")
@@ -106,7 +106,7 @@ def _local_caches(context: CheckContext) -> Mapping[str, Path]:
 
 
 def _closed_folder(folder: Path) -> str:
-    """The folder or its closest existing parent if this user cannot access it, otherwise ""."""
+    """The folder (or its closest existing parent) if this user cannot access it, otherwise ""."""
     existing = _existing(folder)
     try:
         os.listdir(existing)

@@ -92,7 +92,7 @@ class CheckContext:
         return float(self.threshold(key)[0])
 
     def threshold(self, key: str) -> tuple[str, ...]:
-        """The values against which a check compares: a number, a version, or names."""
+        """The reference values of a check: a number, a version, or names."""
         found = next((row.values for row in self.matrix.threshold if row.key == key), ())
         if not found:
             raise DataError(f"the table `threshold` has no row `{key}`")

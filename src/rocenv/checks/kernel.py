@@ -66,7 +66,7 @@ _MAX_BYTES = 8 << 20
 _MAX_LINE = 1000  # characters; the kernel's own lines are shorter
 _COPY = "/var/log/dmesg"
 _FILE = "/var/log/kern.log"
-_DEVICE = "/dev/kmsg"  # read only in a snapshot, because reading the device itself never ends
+_DEVICE = "/dev/kmsg"  # only in a snapshot, because reading the device itself never ends
 # journalctl also works for users who cannot run dmesg because of `kernel.dmesg_restrict`.
 _PROGRAMS = (("dmesg",), ("journalctl", "-k", "-b", "-q", "--no-pager", "--lines=50000"))
 # Line prefixes of syslog, dmesg and /dev/kmsg.
@@ -181,7 +181,7 @@ def gpu_init_failed(context: CheckContext) -> Observation | None:
 
 
 def _is_about(line: str, addresses: set[str]) -> bool:
-    """Whether a log line is about one of these devices; older drivers do not log addresses."""
+    """Whether a log line may be about one of these devices; older drivers do not log addresses."""
     named = _ADDRESS.findall(line)
     return not named or not addresses or not addresses.isdisjoint(named)
 

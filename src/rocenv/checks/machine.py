@@ -54,7 +54,7 @@ def apu_memory_small(context: CheckContext) -> Observation | None:
 
 
 def apu_carve_out_only(context: CheckContext) -> Observation | None:
-    """ROCm can use only the memory that the BIOS reserved for an APU, as with older kernels."""
+    """ROCm can use only the memory that the BIOS reserved for an APU, as on older kernels."""
     gpu = context.host.gpu
     if gpu is None or not gpu.integrated or gpu.node is None:
         return None

@@ -92,7 +92,7 @@ class Redactor:
     """Redacts text from this machine, and always replaces a name with the same placeholder."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        """Map additional names or folders to placeholders, which take precedence over the machine's own."""
+        """Add placeholders for more names or folders; they take precedence over the machine's own."""
         words = machine_names() | {name: word for name, word in (names or {}).items() if name}
         self._instead = {name.casefold(): word for name, word in words.items()}
         ordered = sorted(words, key=len, reverse=True)

@@ -71,7 +71,7 @@ def run_before_start(launch: LaunchContext, home: Home, language: Language) -> l
 
 
 def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
-    """Run one check. If it crashes, or a row is missing, return that as an observation.
+    """Run one check. If it crashes, or one of its rows is missing, return that as an observation.
 
     A fault in an env other than the one to check is only a warning.
     """

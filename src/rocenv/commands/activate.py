@@ -49,7 +49,7 @@ def activate(name: str, shell: str | None) -> int:
     supported = [each for each in SHELLS if lock.platform in SHELLS[each].platforms]
     if shell not in supported:
         raise click.UsageError(
-            f"env `{name}` is for {lock.platform}, where the shells are {', '.join(supported)}"
+            f"env `{name}` is for {lock.platform}, where the supported shells are {', '.join(supported)}"
         )
     from rocenv.activate.scripts import activation_script
 

@@ -95,7 +95,7 @@ def _not_rebuildable(name: str, lock: Lock, error: FetchError, context: Context)
             found = f"ROCm {closest.version} from {closest.channel}"
             hints.insert(0, f"the closest available set is {found}: `{command}`")
     return FetchError(
-        f"the lock cannot be rebuilt: {error.message}", hints=tuple(hints), code="left-the-mirror"
+        f"cannot rebuild the env from the lock: {error.message}", hints=tuple(hints), code="left-the-mirror"
     )
 
 
@@ -127,7 +127,7 @@ def _install_by_hand(closed: RocenvError, lock: Lock, matrix: Matrix) -> RocenvE
             *closed.hints[:-1],
             f"download and run {url}",
             *(each.text for each in notes),
-            "then repeat the `rocenv create` command, which copies the installed SDK",
+            "then repeat the `rocenv create` command, which will copy the installed SDK",
         ),
         code=closed.code,
     )

@@ -34,7 +34,7 @@ def _exclusive(what: str) -> Iterator[Context]:
     """Lock the home against other processes that use the cache or the store."""
     context = Context()
     context.require_own_home(changes=True)
-    home, waiting = context.home, f"waiting for another rocenv process that uses the {what}"
+    home, waiting = context.home, f"waiting for another rocenv process that is using the {what}"
     with storage_errors(home.path), locked(home.in_use, waiting=waiting):
         yield context
 

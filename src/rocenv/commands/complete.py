@@ -4,7 +4,7 @@
 may be empty. It prints a line `VALUE<TAB>HELP` for each candidate (without the tab if there is no help), or
 the single line `:files` or `:folders` if the shell should complete those. A value replaces the whole word.
 Bash is different: it also splits words at `=` and `:` and passes these characters as words. There, a value
-replaces what follows the last of them.
+replaces only the part after the last such character.
 
 It does not print errors and always exits with 0, because users who press Tab do not expect a message.
 """

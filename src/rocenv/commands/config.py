@@ -105,7 +105,7 @@ _TRUST = (
 
 @command.command()
 @click.argument("names", metavar="[ORIGIN]...", nargs=-1, shell_complete=candidates.origins)
-@click.option("--test", is_flag=True, help="Measure their speed: read up to 1 MB from each, at once.")
+@click.option("--test", is_flag=True, help="Measure their speed: read up to 1 MB from each, in parallel.")
 @click.option(
     "--use", metavar="NAME", shell_complete=candidates.mirrors, help="Set this mirror in the settings."
 )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rocenv.sources.lock_review import Review
 
 _ACCEPT = "to install it: add `--accept-fallback`"
-_MAX_LINES = 5  # about a lock from elsewhere; `--dry-run` shows them all
+_MAX_LINES = 5  # when reviewing a lock; `--dry-run` shows them all
 
 
 @click.command()
@@ -170,7 +170,7 @@ def _require_compatible(
 def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
     """Replace `rocenv resolve` in an error's suggestions with the command `create`.
 
-    Commands for other systems stay, because their sets can only be planned here. Without `has_target`, omit
+    Commands for other systems are kept, as their sets can only be planned here. Without `has_target`, omit
     the target, because it is this machine's.
     """
     try:
@@ -204,7 +204,7 @@ def _plan_again(
 ) -> Lock:
     """Plan again with fresh package lists, because the mirror no longer has one of the set's files.
 
-    A set is a fallback if its release series are not those that the user accepted.
+    The new set is a fallback if its release series are not those that the user accepted.
     """
     fresh, worse = _plan(complete, context.refreshing(), fallback=fallback, may_ask=may_ask)
     if worse is None and not fallback and _releases(fresh, series) != _releases(lock, series):
@@ -340,7 +340,7 @@ def require_installable(lock: Lock) -> None:
         # PyTorch may bundle ROCm's libraries.
         if not part.artifacts and not (part.kind == "rocm" and part.into == VENV):
             raise RocenvError(
-                f"rocenv does not know which file is {part.name} {part.version} from {part.channel}",
+                f"rocenv does not know which file contains {part.name} {part.version} from {part.channel}",
                 hints=(*(note for note in lock.notes if f"/{part.channel}/" in note), plan),
                 code="not-installable",
             )

@@ -118,7 +118,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 
 
 def _require_one(options: Sequence[str], name: str | None, texts: Texts) -> None:
-    """Raise UsageError if options were given that exclude each other."""
+    """Raise UsageError if mutually exclusive options were given."""
     if name is not None:
         options = [*(each for each in options if each in ("--collect", "--from")), "NAME"]
     if len(options) > 1:
@@ -147,7 +147,7 @@ def _run(
 def _run_again(
     context: Context, name: str | None, names: tuple[str, ...], texts: Texts
 ) -> tuple[list[Finding], int]:
-    """Run the checks after fixes, which may have removed the env."""
+    """Rerun the checks after the fixes, which may have removed the env."""
     if name and prefix_of(context.home, name).state == "absent":
         return [], 0
     return _run(context, _examine(context, name), names, texts)

@@ -249,7 +249,7 @@ def repair(name: str, as_json: bool) -> None:
         note(f"restored {path} (was {what})")
     if len(restored) > _SHOWN:
         note(f"restored {len(restored) - _SHOWN} more files; use `--json` to list them all")
-    note(f"env `{name}` matches its record" + ("" if restored else "; no file had to be restored"))
+    note(f"env `{name}` matches its record" + ("" if restored else "; there was nothing to restore"))
 
 
 @click.command()

@@ -52,7 +52,7 @@ def command(thing: tuple[str, ...], full: bool, lang: str | None, as_json: bool)
     torch-2.9, or 6.1 alone), library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), an app
     (llama.cpp, ollama, comfyui), another topic (wsl, zluda, torch, pack), an incident (sdnext-3414), an exit
     code (0xC0000005 or 3221225477), or a cause that `rocenv diagnose` or `rocenv doctor` reports (vram-oom).
-    Explanations of causes are in English or Chinese. Commands omit options that match this machine.
+    Explanations of causes are in English or Chinese. Suggested commands omit options that match this machine.
     """
     from rocenv.explain import explain
     from rocenv.explain.page import SCREEN, rendered, shortened
@@ -85,7 +85,7 @@ def _for_this_machine(explanation: Explanation, context: Context) -> Explanation
     envs, platform = context.home.env_names(), "windows" if examined_windows() else "linux"
 
     def line(each: Line) -> Line:
-        # Only an existing env can be repaired.
+        # Suggest `repair` only if there is exactly one env.
         repairs = [command for command in each.commands if command.startswith("rocenv repair demo")]
         kept = [command for command in each.commands if command not in repairs or len(envs) == 1]
         commands = (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.prefix import Prefix
 
-_LEVEL = "6"  # for zstd: 9 does not produce a smaller file, and 15 takes 30 times as long
+_LEVEL = "6"  # for zstd: 9 does not make the file smaller, and 15 takes 30 times as long
 _SQUASHFS = ("-all-root", "-no-progress", "-noappend", "-comp", "zstd", "-Xcompression-level", _LEVEL)
 # Container images whose names differ from the distribution's ID in os-release.
 _IMAGES = {"arch": "archlinux", "opensuse-leap": "opensuse/leap", "rocky": "rockylinux"}
@@ -84,7 +84,7 @@ def command(name: str, kind: str, at: str, output: Path | None, as_json: bool) -
         click.echo(os.fsencode(text), nl=False)
     if kind != "apptainer":
         for folder in surroundings.folders:
-            note(f"the env's Python is in `{folder}`, which must have the same path there")
+            note(f"the env's Python is in `{folder}`, which must have the same path on other machines")
     if output:
         note(f"wrote `{output}`")
 
@@ -100,10 +100,10 @@ def _write_as(kind: str, output: Path, text: str, prefix: Prefix) -> None:
 
 
 def _path_made_for(prefix: Prefix, record: Record, at: str) -> str:
-    """Return the path for which the env was created, which `at` may link to.
+    """Return the path for which the env was created; `at` may be a link to it.
 
     Raises:
-        PrefixError: The env was created for another path; the hints create one for `at`.
+        PrefixError: The env was created for another path; the hints show how to create one for `at`.
     """
     path = Path(at)
     if not path.is_absolute():
@@ -118,7 +118,7 @@ def _path_made_for(prefix: Prefix, record: Record, at: str) -> str:
     lock = f"{prefix.name}.lock"
     create = rebuild_command(path.name, lock)
     raise PrefixError(
-        f"env `{prefix.name}` was created for `{made_for}`, so it does not work at `{at}`",
+        f"env `{prefix.name}` was created for `{made_for}`, so it will not work at `{at}`",
         hints=(
             shell_join("rocenv", "lock", prefix.name, "-o", lock),
             f"then create it there: `{shell_join('env', f'ROCENV_HOME={path.parent.parent}')} {create}`",
@@ -138,7 +138,7 @@ def _base_image() -> str:
 
 
 def _folders_outside(prefix: Prefix, record: Record) -> tuple[str, ...]:
-    """List the folder of rocenv's own Python if the env's venv uses it, because it is not in the env."""
+    """List the folder of rocenv's own Python if the env's venv uses it; that folder is not in the env."""
     python, pythons = prefix.path / record.lock.python, Context().home.pythons
     if not os.path.lexists(python):
         return ()

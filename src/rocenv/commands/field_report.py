@@ -38,7 +38,7 @@ def require_place(file: Path) -> None:
     """Raise WrongUsage unless a report on this machine can be written to `file`."""
     if examined_elsewhere() or "ROCENV_TARGET" in os.environ:
         raise WrongUsage(
-            "`--report` describes this machine, but ROCENV_SYSROOT or ROCENV_TARGET replaces it",
+            "`--report` describes this machine, but ROCENV_SYSROOT or ROCENV_TARGET simulates another",
             hints=("unset ROCENV_SYSROOT ROCENV_TARGET",),
         )
     require_new(file)

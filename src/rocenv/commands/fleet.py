@@ -118,7 +118,7 @@ def verify(
     with context.progress.wait(f"Checking {folded(asked)}"):
         results, unstarted = _results(asked, slurm if partition else None, words, timeout_s)
     if unstarted:
-        # Slurm ended these steps on all of their nodes, which can look like a node fault.
+        # Slurm ended these steps on all of their nodes, so healthy nodes can look faulty.
         note("Slurm could not start a step, so no nodes are drained or resumed; repeat the command")
         drain = False
     with run.keeping_record(context.home) if drain else nullcontext():
@@ -144,7 +144,7 @@ def verify(
 
 
 def _known_to_slurm(nodes: Sequence[str], *, needed: bool) -> dict[str, SlurmNode]:
-    """Look up ClusterShell's nodes in Slurm, which a cluster may lack unless it is `needed`."""
+    """Look up ClusterShell's nodes in Slurm; without Slurm, fail only if it is `needed`."""
     from rocenv.fleet import run
 
     try:
@@ -173,7 +173,7 @@ def _results(
             gpus = {node: slurm[node].gpus for node in asked}
             said, unstarted = run.check_with_slurm(gpus, words, folder, timeout_s)
         results = read_results(folder, named_by_file=slurm is None)
-        # A wrong path or name, for example, is not a reason to drain the whole cluster.
+        # The cause may be a wrong path or name, which is no reason to drain the whole cluster.
         if asked and all(each.reason == f"{PREFIX}no env" for each in results.newest.values()):
             what = "has the env" if results.newest else "responded"
             raise RocenvError(
@@ -181,7 +181,7 @@ def _results(
                 hints=(f"run on a node: `{shell_join('rocenv', *words)}`",),
                 code="no-results",
             )
-    results.silent.clear()  # srun names its files differently
+    results.silent.clear()  # srun's files are not named after nodes
     for node in results.newest.keys() - set(asked):
         del results.newest[node]
         results.unreadable[node] = "a result from a node that was not checked"
@@ -189,7 +189,7 @@ def _results(
 
 
 def _remember(context: Context, results: Results) -> None:
-    """Record how many GPUs each node has. Without write access, the next run cannot compare them."""
+    """Record how many GPUs each node has. Without write access, the next run cannot compare the counts."""
     from rocenv.fleet import run
 
     counts = {node: len(each.gpus) for node, each in results.newest.items() if each.gpus}

@@ -110,7 +110,7 @@ def _notes(host: Host) -> Iterator[str]:
         if gpu.why_not:
             reasons.setdefault(gpu.why_not, []).append(gpu.index)
     for why, indices in reasons.items():
-        if indices[1:] or why not in host.why:  # the host's reason covers a single GPU
+        if indices[1:] or why not in host.why:  # `host.why` mentions only one GPU
             yield f"GPU {ranges(indices)}: {why}"
     if host.gpu and (indices_shown := host.visible_devices()):
         hides = len(indices_shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)

@@ -52,7 +52,7 @@ def choose_request(context: Context) -> Request:
     for number, (title, _) in enumerate(offers, 1):
         note(f"  {number}  {title}")
     for refusal in refused:
-        # Its other suggestions are already among the offers.
+        # The other hints suggest sets that are already offered.
         elsewhere = (text for text in refusal.hints if "--platform" in text)
         note(f"  -  {'; '.join((refusal.message, *elsewhere))}")
     numbers = [str(number) for number in range(1, len(offers) + 1)]

@@ -29,14 +29,14 @@ def build_group() -> None:
     """Compile an app's GPU kernels and install them for the app."""
 
 
-@build_group.command(short_help="Compile the kernels of Cycles.")
+@build_group.command(short_help="Compile Cycles kernels.")
 @click.option(
     "--blender",
     "path",
     metavar="PATH",
     type=click.Path(),
     default="",
-    help="Its program or installation folder. Default: the `blender` of the env, otherwise of PATH.",
+    help="Blender's program or installation folder. Default: `blender` in the env, otherwise on PATH.",
 )
 @target_option(
     "GFX|PRODUCT",
@@ -80,7 +80,7 @@ def blender(
     offline: bool,
     as_json: bool,
 ) -> int:
-    """Compile the Cycles kernels of Blender from the source that comes with it, on Linux.
+    """Compile Blender's Cycles kernels from the source that comes with it (Linux only).
 
     This creates an overlay: links to Blender's resources plus the new kernel, and a script that starts
     Blender with them. `rocenv launch` uses it automatically. The installation itself stays unchanged unless

@@ -80,7 +80,7 @@ def _count_own(words: Sequence[str]) -> int:
 @click.command(cls=_Launch)
 @env_argument
 @text_option(
-    "--app", "APP", candidates.apps, help="The app. Default: detected by its program, its files or the env."
+    "--app", "APP", candidates.apps, help="The app. Default: detected from its program, files or env."
 )
 @click.option(
     "--write-shortcut",

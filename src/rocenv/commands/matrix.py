@@ -98,7 +98,7 @@ def _as_options(filters: Filters) -> list[str]:
 
 
 def _nothing(matrix: Matrix, filters: Filters) -> RocenvError:
-    """Explain why no row matches: a part is unknown, or there is no row about the combination."""
+    """Explain why no row matches: a value is unknown, or no row covers the combination."""
     from rocenv.explain.selection import known_versions, select
 
     given: dict[str, Any] = {name: getattr(filters, name) for name in ("rocm", "zluda", "torch", "target")}

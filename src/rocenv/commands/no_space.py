@@ -24,7 +24,7 @@ _LEAST_BYTES = 1_000_000  # smaller amounts are not suggested
 
 
 def space_hints(error: NoSpace) -> tuple[str, ...]:
-    """Return the commands that free space and how much, and the command to use another disk."""
+    """Return the commands that free space, with amounts, and the command to use another disk."""
     context, place = Context(), Path(error.place)
     if not place.is_relative_to(context.home.path):
         return (f"free some space on the disk of `{place}`, or choose a different folder",)

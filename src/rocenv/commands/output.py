@@ -30,7 +30,7 @@ def note(text: str, *, verbatim: bool = False) -> None:
 
 
 def silent(_text: str) -> None:
-    """Print nothing; used instead of `note` where it would repeat something."""
+    """Print nothing; used instead of `note` where a note would be redundant."""
 
 
 def hint(text: str) -> None:

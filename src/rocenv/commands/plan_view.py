@@ -69,7 +69,7 @@ def plan_text(
     Args:
         lock: The plan.
         missing: What the user must provide or decide.
-        of_lock: Include what a lock from elsewhere could abuse.
+        of_lock: Include the parts that a malicious lock could abuse.
         to_come: Bytes to download and to unpack on this machine, or None if it will not install the plan.
     """
     runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""

@@ -110,7 +110,7 @@ def _check(folder: str, home: Home, as_json: bool) -> int:
     except RocenvError as error:
         if as_json:
             raise
-        # The hook runs this before each prompt, where two lines are enough.
+        # Two lines at most, because the hook runs this before each prompt.
         note("\n  ".join((f"rocenv: {error.message}", *error.hints[:1])))
         return 1
     if as_json:
@@ -186,7 +186,7 @@ def folder_of(key: str) -> str:
     try:
         parts = [part.split(";", 1) for part in rest]
         folder = first + "".join(chr(int(number, 16)) + text for number, text in parts)
-        os.fsencode(folder)  # fails for lone surrogates that cannot be in paths
+        os.fsencode(folder)  # fails for lone surrogates that paths cannot contain
     except (ValueError, OverflowError):
         return key
     return folder

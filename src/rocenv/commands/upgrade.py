@@ -189,7 +189,7 @@ def _text(name: str, changes: list[dict[str, str | None]], lock: Lock | None) ->
 
 
 def _about_added(name: str, added: list[str]) -> str:
-    """Report which packages of the user the new set will not have, and how to list them."""
+    """Report which of the user's packages the new set will lack, and how to list them."""
     from rocenv.core.versions import joined
     from rocenv.install.upgrade import OLDER
 

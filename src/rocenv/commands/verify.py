@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.verify import Level
 
-# The purpose of checks whose results do not mention it when they are skipped.
+# What a check tests, for checks whose results do not say so when they are skipped.
 _SKIPPED = {"gemm": "matrix multiplication", "blas": "matrix multiplication with AMD's library"}
 _COLORS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 
@@ -55,7 +55,7 @@ def print_rung(result: RungResult, *, err: bool = False) -> None:
 
 
 def verdict_text(verdict: Verification, app: str = "") -> str:
-    """Summarize a verification in one or two sentences, with advice about such sets.
+    """Summarize a verification in one or two sentences, followed by advice about the set.
 
     Args:
         verdict: The results.
@@ -128,7 +128,7 @@ def _app_check(
     "report_file",
     metavar="FILE",
     type=FILE,
-    help="Write this machine, the set and the results to FILE, for an issue; omits personal names.",
+    help="Describe this machine, the set and the results in FILE, for an issue; omits personal names.",
 )
 @click.option(
     *("--timeout", "timeout_s"),

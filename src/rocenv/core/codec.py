@@ -131,7 +131,7 @@ def verification_from_plain(plain: Any, where: str) -> Verification:
     ]
     found = from_plain(Verification, {**kept, "results": rungs}, where)
     if not found.results:
-        raise DataError(f"`{where}` contains no rungs")
+        raise DataError(f"`{where}` does not contain any rungs")
     if found.when:
         datetime.datetime.fromisoformat(found.when)
     return found

@@ -111,7 +111,7 @@ class ArchiveError(RocenvError):
 
 
 class PrefixError(RocenvError):
-    """An env already exists; is missing, incomplete or in use; or has files that cannot be changed."""
+    """An env already exists or is missing, incomplete or in use, or its files cannot be changed."""
 
     code = "env"
 

@@ -84,7 +84,7 @@ def parse_lock(content: bytes, where: str) -> Lock:
 def lock_text(lock: Lock) -> str:
     """Serialize a lock for any machine, without passwords in URLs; equal locks produce identical text.
 
-    Its remarks may quote servers and the user's rows, but `parse_lock` accepts only printable characters.
+    Remarks may quote servers and the user's rows; characters that `parse_lock` rejects are replaced.
     """
     cleaned = replace(
         lock,
@@ -226,7 +226,7 @@ def _faults_of_component(part: Component) -> Iterator[Fault]:
     if _PYTHON.fullmatch(part.python) is None:
         yield f"`{part.python}`", "is not a valid Python version"
     if _GLIBC.fullmatch(part.glibc) is None:
-        yield repr(part.glibc), "is not a version of glibc"
+        yield repr(part.glibc), "is not a valid glibc version"
     # Without a folder, file paths would start with `/` and point outside the env.
     if (part.into or part.artifacts) and part.into.split("/")[0] not in _FOLDERS:
         yield f"`{part.into}`", "is not a valid component folder"

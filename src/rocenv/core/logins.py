@@ -14,7 +14,7 @@ def mask_logins(text: str) -> str:
 
 
 def shown(url: str) -> str:
-    """Remove the name and password from a URL."""
+    """Remove the user name and password from a URL."""
     try:
         parts = urlsplit(url)
     except ValueError:  # such as `http://[::1/`

@@ -135,7 +135,7 @@ def _representative_patches(wanted: SpecifierSet) -> set[int]:
 
 
 def _is_build_of(version: str, series_of_row: str) -> bool:
-    """Whether a version is a pre-release of a series, as the nightly build 10.2.0a20261001 is of 10.2."""
+    """Whether a version is a pre-release of a series, such as nightly build 10.2.0a20261001 of 10.2."""
     parsed = version_of(version.removesuffix(".*"))
     return parsed.is_prerelease and ".".join(map(str, (*parsed.release, 0)[:2])) == series_of_row
 

@@ -149,7 +149,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()  # the usual command; () if the user must specify one
     entries: tuple[str, ...] = ()  # programs that accept its arguments
     helpers: tuple[str, ...] = ()  # programs that do not use the GPU
-    settings: tuple[str, ...] = ()  # settings scripts that set the arguments and ignore all others
+    settings: tuple[str, ...] = ()  # scripts that set the arguments and ignore those passed to them
     starters: tuple[Starter, ...] = ()
     wrapper: Wrapper = Wrapper()
     arguments_variable: str = ""  # variable with further arguments; "" if none
@@ -159,7 +159,7 @@ class Launcher(Known, frozen=True, kw_only=True):
 
     # Arguments.
     help: tuple[str, ...] = ()  # arguments that print the full help; () if it has none
-    version: str = ""  # matches the output of `--version`; group `version`; "" if rocenv does not check
+    version: str = ""  # matches the output of `--version`; group `version`; "" if not checked
     modes: tuple[str, ...] = ()  # mode arguments such as `--server`, which have their own help
     flags: tuple[Flag, ...] = ()
     renamed: tuple[Renamed, ...] = ()
@@ -317,7 +317,7 @@ class AppBuild(Known, frozen=True, kw_only=True):
 
 
 class AppRelease(Known, frozen=True, kw_only=True):
-    """What some releases of an app require from the GPU."""
+    """What some releases of an app require of the GPU."""
 
     IDENTITY = ("app", "versions", "platform")
     FRESH_DAYS = NEWS_DAYS

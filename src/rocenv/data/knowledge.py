@@ -145,7 +145,7 @@ class Verdict(Known, frozen=True, kw_only=True):
 
     @property
     def on_wheels(self) -> bool:
-        """Whether it applies to AMD's wheels for Windows; without ZLUDA, PyTorch does not use a HIP SDK."""
+        """Whether it applies to AMD's Windows wheels: PyTorch without ZLUDA does not use a HIP SDK."""
         return bool(self.platform == "windows" and self.torch and not (self.zluda or self.project))
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:

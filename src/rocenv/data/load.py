@@ -1,6 +1,6 @@
 """Load `profiles/*.toml` and the user's rows as a `Matrix`, with a cache for speed.
 
-Rows contain no code; the cache uses msgpack and is read into the same types as the files. It is sealed,
+Rows do not contain code; the cache uses msgpack and is read into the same types as the files. It is sealed,
 because rows decide what is trusted: repositories, keys and hashes.
 """
 
@@ -111,7 +111,7 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
 def newest_day(folder: Path | None = None) -> date | None:
     """Return the latest `checked` date in rocenv's rows, or None if there are no rows.
 
-    The user's rows are ignored, although a loaded matrix includes them.
+    Unlike a loaded matrix, this ignores the user's rows.
 
     Raises:
         DataError: The folder cannot be listed.
@@ -127,7 +127,7 @@ def newest_day(folder: Path | None = None) -> date | None:
 def _load(folder: Path, own: Path | None) -> Matrix:
     paths = data_files(folder)
     if not paths:
-        raise DataError(f"`{folder}` contains no data files", hints=("check ROCENV_PROFILES",))
+        raise DataError(f"`{folder}` does not contain any data files", hints=("check ROCENV_PROFILES",))
     rows = _read(paths)
     if own is not None and (own_paths := data_files(own)):
         own_rows = _read(own_paths)

@@ -21,18 +21,18 @@ class Origin(Known, frozen=True, kw_only=True):
     name: str
     title: str
     prefixes: tuple[str, ...]  # keys in `[mirrors]`; another origin's longer key takes precedence
-    sample: str = ""  # a file for measuring the speed, relative to the first prefix
+    sample: str = ""  # file to download for a speed test, relative to the first prefix
     usual: str = ""  # the mirror that errors suggest
     note: str = ""
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report a suggestion that is not a mirror of this origin."""
+        """Report `usual` if it is not a mirror of this origin."""
         if self.usual and self.usual not in {row.name for row in mirrors_of(self, matrix)}:
             yield f"`usual`: `{self.name}` has no mirror `{self.usual}`"
 
 
 class Mirror(Known, frozen=True, kw_only=True):
-    """A public copy of an origin; rocenv uses it only if the user sets it."""
+    """A public copy of an origin; rocenv uses it only if the user configures it."""
 
     IDENTITY = ("name",)
     FRESH_DAYS = NEWS_DAYS
@@ -44,7 +44,7 @@ class Mirror(Known, frozen=True, kw_only=True):
     operator: str
     region: str
     note: str = ""
-    also: dict[str, str] = msgspec.field(default_factory=dict)  # other prefixes that it replaces -> URL
+    also: dict[str, str] = msgspec.field(default_factory=dict)  # additional prefix that it replaces -> URL
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Report a URL that is not valid in `[mirrors]`."""

@@ -9,9 +9,9 @@ from rocenv.data.known import Known
 
 
 class BuiltWith(Value, frozen=True, kw_only=True):
-    """Additional flags for programs built with an option."""
+    """Additional flags for programs built with a certain option."""
 
-    text: str  # string in programs built with the option
+    text: str  # string that only such programs contain
     flags: tuple[str, ...]
 
 
@@ -47,5 +47,5 @@ class CodeObjects(Known, frozen=True, kw_only=True):
     IDENTITY = ("elf_machine",)
 
     elf_machine: int
-    mask: int  # bits in `e_flags` that contain the target's number
+    mask: int  # bits of `e_flags` that contain the target's number
     numbers: dict[str, int] = msgspec.field(default_factory=dict)

@@ -68,7 +68,7 @@ class CLibrary(Known, frozen=True, kw_only=True):
 
     package: str
     loader: str
-    files: tuple[str, ...]  # libraries that come from the system if its C library is used
+    files: tuple[str, ...]  # libraries to take from the system if the system's C library is used
 
 
 class Release(Known, frozen=True, kw_only=True):
@@ -166,7 +166,7 @@ class SystemKernel(Known, frozen=True, kw_only=True):
     rocm: str
     os: str
     kernels: tuple[str, ...]
-    backports: bool = False  # the vendor backports drivers, so old versions support newer GPUs
+    backports: bool = False  # the vendor backports drivers, so older kernels support newer GPUs
 
 
 class TorchSet(Known, frozen=True, kw_only=True):
@@ -204,7 +204,7 @@ class TorchSet(Known, frozen=True, kw_only=True):
         return f"{self.version}+{local}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield an error unless it is built for exactly one of ROCm and CUDA and has GPU kernels."""
+        """Report if not exactly one of `rocm` and `cuda` is set, or if required `kernels` are missing."""
         if bool(self.rocm) == bool(self.cuda):
             yield "exactly one of `rocm` and `cuda` must be set"
         rows = (row for row in matrix.rocm_wheels if (row.version, row.channel) == (self.rocm, self.channel))
@@ -316,7 +316,7 @@ class Asset(Value, frozen=True, kw_only=True):
 
     name: str
     rocm: tuple[str, ...] = ()  # HIP SDK series: "6.2", or "6" for every 6.x; () if none
-    # Further series -> targets that are reported to work.
+    # Other HIP SDK series -> targets that are reported to work with it.
     also: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     flavour: Literal["plain", "rocm5", "rocm6", "nightly"] = "plain"
     platform: Platform = "windows"

@@ -41,7 +41,7 @@ class Setting(Known, frozen=True, kw_only=True):
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Report inconsistent fields, and conflicts with other settings."""
         if bool(self.variables) != (self.where == "variable") or bool(self.value) != bool(self.variables):
-            yield '`variables` and `value` require each other, and `where = "variable"`'
+            yield '`variables`, `value` and `where = "variable"` require each other'
         if self.to_gib and self.to_gib < self.from_gib:
             yield "`to_gib` is below `from_gib`"
         for rule in matrix.never_together:
@@ -78,7 +78,7 @@ class NeverTogether(Known, frozen=True, kw_only=True):
             yield "`words` needs at least two entries, and `variables` at least one"
 
     def contained(self, value: str) -> tuple[str, ...]:
-        """Return the words that a value contains without disabling them."""
+        """Return the words that a value contains and does not disable."""
         value = "".join(value.split())  # torch ignores whitespace
         for text in self.off:
             value = value.replace(text, "")

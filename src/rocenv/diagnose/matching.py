@@ -105,8 +105,8 @@ def _match(pattern: Pattern, sighting: Sighting, page: str) -> Match | None:
 def ranked(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Choose the candidates that become findings: the best one and others that are independent of it.
 
-    A cause hides its consequences. The others are sorted by confidence; after the first, a finding needs high
-    confidence and decisive lines of its own.
+    A cause hides its consequences. The remaining candidates are sorted by confidence; all except the first
+    need high confidence and decisive lines of their own to become findings.
     """
     likely = [each for each in candidates if each.confidence >= _MIN_BEST]
     left = [each for each in likely if not any(_hides(other, each) for other in likely)]

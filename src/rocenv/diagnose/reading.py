@@ -41,7 +41,7 @@ _SEQUENCE = re.compile(
 _BOMS = ((codecs.BOM_UTF8, ""), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SAMPLE_BYTES = 4096
 _PARTLY = 0.3  # minimum fraction of NULs among the even or odd bytes of mostly-ASCII UTF-16
-# The lines of `rocenv launch` to remove: all except the GPU in use, the versions, and a suggested `repair`.
+# Lines from `rocenv launch` to remove: all except the GPU in use, the versions, and a suggested `repair`.
 _OWN_LOG = b"# rocenv "
 _OWN_LINE = re.compile(
     rb"^# (?!GPU .*\(used\)|  (?:rocm|zluda|torch) |driver |app |[^`]+rocenv repair ).*$", re.MULTILINE
@@ -117,7 +117,7 @@ def read_stream(
     left_out: Callable[[LeftOut], None] = lambda _what: None,
     file: str = "",
 ) -> Iterator[Block]:
-    """Yield the blocks of a stream, gzip-compressed or not, up to its end or to damaged data."""
+    """Yield the blocks of a stream, gzip-compressed or not, until it ends or its data is damaged."""
     line, rest, is_own, total = 1, b"", None, 0
     for piece in _as_ascii(_pieces(stream, seen)):
         rest += piece
@@ -214,7 +214,7 @@ class _Counted(io.RawIOBase):
     """A stream that reports how much was read; a read error, as from a device or pipe, ends it."""
 
     def __init__(self, stream: IO[bytes], seen: Callable[[int], None]) -> None:
-        self._stream: Any = stream  # whose `read` may also return None
+        self._stream: Any = stream  # its `read` may also return None
         self._seen = seen
 
     def readable(self) -> bool:

@@ -98,7 +98,7 @@ def _with_target(command: str, target: str) -> str:
 
 
 def _note(target: str, machine: Facts | None) -> tuple[str, str]:
-    """Return the target in the commands that needs a note, and the message; both are "" if none does."""
+    """Return the target whose commands need a note, and the note's message; both are "" if none do."""
     here = (machine or {}).get("here", (target,))[0]
     if target == _UNKNOWN:
         return target, "target"
@@ -108,7 +108,7 @@ def _note(target: str, machine: Facts | None) -> tuple[str, str]:
 def _with_note(
     found: Iterable[Step], target: str, message: str, matrix: Matrix, language: Language
 ) -> Iterator[Step]:
-    """Explain the first command whose target may be wrong for the user's GPU."""
+    """Add the note to the first command whose target may not match the user's GPU."""
     explained = not target
     for step in found:
         if not explained and any(f"--target {target}" in each for each in step.commands):
@@ -131,7 +131,7 @@ def facts_of(host: Host, of_log: Facts) -> Facts:
     gpu, driver = host.gpu, host.driver
     known = {"platform": host.platform, "kernel": driver.kernel}
     if not of_log.get("gfx") and not of_log.get("gpu"):
-        # Without a usable GPU, `create` needs `--target` here.
+        # `no_gpu`: without a usable GPU, `create` needs `--target`.
         known |= {
             "gfx": gpu.target if gpu else "",
             "gpu": gpu.name if gpu else "",
@@ -143,7 +143,7 @@ def facts_of(host: Host, of_log: Facts) -> Facts:
 
 
 def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
-    """Choose the target that a log is about, preferring failing lines, and discrete GPUs over APUs."""
+    """Choose the target that a log is about, preferring its matching lines, and discrete GPUs over APUs."""
     for known in (own.get("gfx", ()), facts.get("gfx", ())):
         targets = [target for target in known if target in matrix.targets]
         if known:
@@ -155,14 +155,14 @@ def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
 def suggest_env(facts: Facts, matrix: Matrix) -> str:
     """Build the command for the best set for the first target in the facts; return "" if there is none.
 
-    Without a target, the command detects the GPU of the machine that runs it. `another` is the env's name.
+    Without a target, the command detects the GPU of the machine that runs it. The fact `another` is the new env's name.
     """
     name = facts.get("another", (_ENV,))[0]
     target = facts.get("gfx", ("",))[0]
     if target and target not in matrix.targets:
         return ""
     platform = facts.get("platform", ("linux",))[0]
-    # On Windows, a log that mentions ZLUDA gets a set with it; any other log gets torch for ROCm.
+    # On Windows, suggest a set with ZLUDA if the log mentions ZLUDA, and torch for ROCm otherwise.
     zluda = "*" if platform == "windows" and facts.get("zluda") else ""
     torch = "*" if zluda or _may_need_torch(facts, matrix) else ""
     request = Request(platform=platform, target=target, torch=torch, zluda=zluda)

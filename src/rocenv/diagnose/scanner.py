@@ -1,7 +1,7 @@
 """Find the lines of a log that contain a literal from a rule or an extractor, and their surroundings.
 
 One automaton searches for all literals at once, so the cost depends on the length of the log, not on the
-number of rules. To limit memory, it keeps only a few of many similar lines, spread over the log, and their
+number of rules. To limit memory usage, the scanner keeps only a few of many similar lines, spread over the log, and their
 count. The search for an extractor's literals ends after enough sightings, because some logs contain them on
 every other line.
 """
@@ -93,7 +93,7 @@ def scan(
 
 @dataclass(slots=True)
 class _Similar:
-    """Similar lines with a literal."""
+    """Lines that differ only in numbers."""
 
     count: int = 0
     kept: list[Sighting] = field(default_factory=list)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _NEAR = 3
 _SHOWN = 80  # characters of an unknown subject to quote
-_NO_PRODUCT = ("gfx", "rocm", "hip", "zluda", "torch")  # prefixes of other kinds' names
+_NO_PRODUCT = ("gfx", "rocm", "hip", "zluda", "torch")  # queries with these prefixes are not products
 
 
 class Kind(NamedTuple):

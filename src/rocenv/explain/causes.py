@@ -28,7 +28,7 @@ _HEADINGS: Mapping[str, tuple[str, str]] = {
         "Only in some cases; `rocenv diagnose` and `rocenv doctor` say which",
         "仅适用于部分情况，`rocenv diagnose` 和 `rocenv doctor` 会说明是否适用",
     ),
-    "checks": ("Checks of `rocenv doctor`", "`rocenv doctor` 的相关检查"),
+    "checks": ("Related `rocenv doctor` checks", "`rocenv doctor` 的相关检查"),
     "links": ("Further reading", "延伸阅读"),
 }
 _UNKNOWN = re.compile(r"\{(?!gfx\})\w+\}")  # a placeholder without a phrase for an unknown value
@@ -94,7 +94,7 @@ def _remedies(
 ) -> tuple[list[Line], list[Line]]:
     """Render remedies: those that always help or have a condition that readers can check, and the rest.
 
-    A remedy with the same commands and beginning as another is omitted, because only its condition differs.
+    A remedy with the same commands and the same first words as another is omitted, because only its condition differs.
     """
     found: tuple[list[Line], list[Line]] = ([], [])
     seen = set()
@@ -106,7 +106,7 @@ def _remedies(
         templates = (fill(command, names) for command in remedy.commands)
         usable = (each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each)
         commands = tuple(without_values(each, str.upper) for each in usable)
-        # If a check's command needs the check's values, the rule has its general form.
+        # Omit a command that needs values from a check: the rule has it in a general form.
         is_specific = rule is not None and row is not rule and remedy.commands and not commands
         beginning = re.split("[,，:：]", text)[0] if commands else text
         if is_specific or _UNKNOWN.search(remedy.text.en) or (beginning, commands) in seen:
@@ -146,7 +146,7 @@ def _in_reading_order(
 
 def _in(text: Text, language: Language) -> str:
     rendered = unfilled(text, language)
-    # A space next to a Latin value is wrong next to the Chinese phrase that replaces it.
+    # The space next to a Latin-script value must go if a Chinese phrase replaces the value.
     return re.sub(rf"(?<={_CHINESE}) (?={_CHINESE})", "", rendered) if language == "zh" else rendered
 
 

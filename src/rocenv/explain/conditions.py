@@ -48,7 +48,7 @@ class Conditions:
     language: Language
 
     def __call__(self, when: Mapping[str, str]) -> str | None:
-        """Render a condition; "" if it is always or usually true, None if only a log shows whether it is."""
+        """Render a condition; "" if it is always or usually true, None if only a log can tell."""
         texts = next(row.texts for row in self.matrix.messages if row.topic == "conditions")
         found = []
         for name, wanted in sorted(when.items(), key=lambda each: each[0] != "platform"):

@@ -332,5 +332,5 @@ def _pack_answer(matrix: Matrix, target: str, packs: Sequence[Pack]) -> Line:
         return Line(text=text, rows=tuple(own or said.values()))
     served = listed(sorted({series(each) for row in packs for each in row.rocm}, key=newest_first)[::-1])
     number = f"{len(packs)} pack{'s' if packs[1:] else ''}"
-    text = f"{number}, for HIP SDK {served}; a pack works only with its own release"
+    text = f"{number}, for HIP SDK {served}; a pack works only with the release that it was built for"
     return Line(text=f"{text}. {native}" if native else text, rows=(*packs[:1], *said.values()))

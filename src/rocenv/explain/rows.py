@@ -79,7 +79,7 @@ def wheel_promise(row: RocmWheels, target: str) -> str:
     if not row.has_lists:
         return "built for this GPU; AMD's support list has not been checked yet"
     if target in row.official:
-        ready = "tested (release-ready)" if target in row.ready else "not marked release-ready (tested)"
+        ready = "tested (release-ready)" if target in row.ready else "not marked as tested (release-ready)"
         return f"supported by AMD, {ready}" if row.ready else "supported by AMD"
     tested = target in row.ready
     return "tested by AMD (release-ready), but not supported" if tested else "built, not supported"
@@ -89,7 +89,7 @@ def combination(row: Verdict, *, about: str = "") -> str:
     """Render a verdict as a sentence: the combination, the result, and the remedy.
 
     `about` is the part that the page already covers, so the sentence omits it: "target", "rocm", "zluda"
-    or "torch". A verdict with a code then refers to its own page instead of giving the remedy.
+    or "torch". If `about` is set and the verdict has a code, the sentence refers to the verdict's page instead of giving the remedy.
     """
     parts = combined(row, about)
     text = f"{parts}: {row.what}" if parts else row.what

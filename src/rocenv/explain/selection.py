@@ -108,7 +108,7 @@ def _asked_versions(matrix: Matrix, option: str, text: str) -> set[str]:
 def torch_for(matrix: Matrix, platform: str) -> list[TorchSet]:
     """List the PyTorch wheels for a platform, or for all platforms if it is "".
 
-    Wheels that use ROCm wheels exist on the same platforms as those ROCm wheels.
+    PyTorch wheels that require separate ROCm wheels exist on the same platforms as these.
     """
     places = {(row.version, row.channel) for row in matrix.rocm_wheels if row.platform == platform}
     own = {("linux", True), ("windows", False)}
@@ -240,10 +240,10 @@ def _letters(matrix: Matrix, platform: Platform) -> tuple[str, dict[str, str]]:
 
 
 def _columns(matrix: Matrix, platform: Platform) -> dict[str, dict[str, str]]:
-    """Map each column's heading to the letters of targets.
+    """Map each column's heading to its targets' letters.
 
-    Wheels newer than packages have one column for consecutive releases with the same support, and none if
-    their support lists have not been checked.
+    Consecutive wheel releases that are newer than the packages share a column if their support is the same;
+    releases whose support lists have not been checked are omitted.
     """
     packages = series_known(matrix, platform)
     columns: dict[str, dict[str, str]] = {release: {} for release in packages}

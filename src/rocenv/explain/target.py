@@ -106,7 +106,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
     ways = [("Linux", bare), ("Windows, wheels", wheels), ("Windows, ZLUDA", zluda)]
     native = wheels.best.row(RocmWheels) if wheels.best else None
     if zluda.best and (native is None or promise(native, (name,)) >= BUILT):
-        ways = [ways[0], ways[2]]  # AMD does not support those wheels
+        ways = [ways[0], ways[2]]  # omit wheels that AMD does not support
     windows = _windows(matrix, name)
     shown = {id(row) for line in windows for row in line.rows}
     concerned = [each for each in matrix.verdict if name in each.targets and id(each) not in shown]
@@ -294,7 +294,7 @@ def _packages(matrix: Matrix, target: str) -> list[Line]:
     found = levels(matrix, "linux", target)
     entries = []
     for rocm in series_known(matrix, "linux")[::-1]:
-        # If a release does not list a target, its lists are the source.
+        # If a release does not list a target, cite its lists as the source.
         lists = [row for row in matrix.support if row.platform == "linux" and row.rocm == rocm]
         row = found.get(rocm)
         text = LEVELS[row.level] if row else NOT_LISTED
@@ -341,7 +341,7 @@ def _windows(matrix: Matrix, target: str) -> list[Line]:
 
 
 def _sdk_entry(matrix: Matrix, sdk: HipSdk, target: str, found: Found) -> rows.Entry:
-    """Summarize AMD's support in a HIP SDK, and the ZLUDA set with it, or why there is none."""
+    """Summarize a HIP SDK's support for a target, and the ZLUDA set with it, or why there is none."""
     said = levels(matrix, "windows", target).get(series(sdk.version))
     support = LEVELS[said.level] if said else NOT_LISTED
     best = next((each for each in found.candidates if each.rocm.row is sdk), None)

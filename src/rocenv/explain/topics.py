@@ -63,9 +63,9 @@ _WSL_STEPS = (
 )
 _SIDES = {"rocm": "ROCm", "zluda": "ZLUDA", "rocenv": "rocenv"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
-_SERIES = "{series}"  # in a name: HIP_PATH_57 is one of HIP_PATH_{series}
+_SERIES = "{series}"  # in a variable's name: HIP_PATH_{series} includes HIP_PATH_57
 _SET_BY_ROCENV = (
-    "set only in an env, if its set has no kernels for the GPU and a value below works with that set"
+    "set only in envs whose set has no kernels for the GPU, if a value below works with that set"
 )
 
 
@@ -287,7 +287,7 @@ def _app_steps(app: Launcher) -> Iterator[Step]:
 
 def explain_subject(name: str, matrix: Matrix) -> Explanation:
     """Explain a topic: its newest rows and its facts; for an app, also how to get and start it."""
-    # Facts without a key come first, because after a key they would seem to belong to it.
+    # Facts without a key come first; after a fact with a key, they would seem to belong to it.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
     app = _apps(matrix).get(name)
     known = (f"{app.title} on AMD GPUs" if app else f"{name}: a rocenv term", "", None)

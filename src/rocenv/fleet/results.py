@@ -111,7 +111,7 @@ def read_results(folder: Path, *, named_by_file: bool = False) -> Results:
     """Read all `*.json` files in a folder; list invalid files instead of failing.
 
     Args:
-        folder: The folder, without its subfolders.
+        folder: The folder; subfolders are ignored.
         named_by_file: Identify nodes by file name instead of by content.
 
     Raises:

@@ -124,7 +124,7 @@ def _environ() -> dict[str, str]:
 
 
 def _own_command() -> list[str]:
-    """Return the command that starts this rocenv on nodes, where it must have the same path."""
+    """Return the command that starts this rocenv on nodes, which must have it at the same path."""
     path = os.path.abspath(sys.argv[0])
     return [path] if os.path.basename(path) == "rocenv" else [sys.executable, "-m", "rocenv"]
 
@@ -232,7 +232,7 @@ def check_with_clush(
 
 
 class FleetRecord(Value, frozen=True, kw_only=True):
-    """The record of nodes that rocenv keeps in its home, in `fleet.json`."""
+    """What rocenv remembers about nodes, in `fleet.json` in its home."""
 
     drained: dict[str, str] = msgspec.field(default_factory=dict)  # node -> the drain reason that rocenv set
     gpus: dict[str, int] = msgspec.field(default_factory=dict)  # node -> the most GPUs that it has had
@@ -250,7 +250,7 @@ def read_record(home: Home) -> FleetRecord:
 
 @contextlib.contextmanager
 def keeping_record(home: Home) -> Iterator[None]:
-    """Keep other processes from changing the record; raise PrefixError without write access."""
+    """Keep other processes from changing the record; raise PrefixError if there is no write access."""
     with storage_errors(home.path), locked(home.lock("fleet", "nodes")):
         yield
 

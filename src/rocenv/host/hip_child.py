@@ -1,7 +1,7 @@
 """The child process that lists HIP's devices in the format of `hipInfo`.
 
-It does not query targets, because the structure that contains them differs between releases; the display
-drivers' PCI IDs identify them.
+It does not query targets, because the structure that contains them differs between releases; the PCI IDs
+from the display drivers identify the targets.
 
 Source: ROCm/HIP include/hip/hip_runtime_api.h
 """

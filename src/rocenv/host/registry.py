@@ -2,7 +2,7 @@ r"""Read the Windows registry, and JSON files with facts about an examined machi
 
 For an examined machine, `windows/registry.json` contains keys below HKEY_LOCAL_MACHINE with their values,
 spelled as in the registry: `{"SYSTEM\\CurrentControlSet\\Control\\FileSystem": {"LongPathsEnabled": 1}}`.
-Missing keys are unknown. Only values that checks read are recorded, because a key can contain other programs'
+The values of a missing key are unknown. Only values that checks read are recorded, because a key can contain other programs'
 secrets.
 """
 
@@ -34,7 +34,7 @@ def values(key: str) -> dict[str, Any] | None:
 
 
 def keep(key: str, row: dict[str, Any]) -> None:
-    """Record these values from a key."""
+    """Record these values of a registry key."""
     keep_row(_COPY, key, {name: value for name, value in row.items() if isinstance(value, str | int)})
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 _GIB = 1 << 30
-# Windows reports such values for 4 GiB or more, because AdapterRAM is a 32-bit value.
+# Windows reports such values for GPUs with 4 GiB or more, because AdapterRAM is a 32-bit value.
 _CLAMPED = range((4 << 30) - (1 << 20), 4 << 30)
 _MAX_BYTES = 1 << 50  # larger values cannot be GPU memory
 _SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)
@@ -246,7 +246,7 @@ def _unlisted(text: str) -> str:
 
 
 def hip_text(libraries: tuple[str, ...]) -> str:
-    """Return the `hipInfo` output, its equivalent from one of these HIP runtimes, or "" without HIP."""
+    """Return the `hipInfo` output or the equivalent from one of these HIP runtimes, "" without HIP."""
     return (program_output("/windows/hipinfo.txt", lambda: _ask_hip(libraries)) or "").removeprefix(_MARK)
 
 
@@ -264,7 +264,7 @@ def _ask_hip(libraries: tuple[str, ...]) -> str:
 
 
 def controllers_text() -> str:
-    """Return the display adapters as JSON, with `Win32_VideoController`'s keys and AMD's release."""
+    """Return the display adapters as JSON, with `Win32_VideoController`'s keys and AMD's driver release."""
     text = program_output("/windows/video_controllers.json", lambda: json.dumps(_adapters(), indent=1))
     return (text or "").removeprefix(_MARK)
 

@@ -53,7 +53,7 @@ def wsl_gpus(matrix: Matrix) -> Found:
 def interop_is_off() -> bool:
     """Whether the kernel's list of program formats shows that Linux cannot start Windows programs.
 
-    If that list is unreadable, as in a container, interop may be enabled.
+    If that list is unreadable, as in a container, interop may still be enabled.
     """
     names = list_folder(_FORMATS)
     entries = [f"{_FORMATS}/{name}" for name in names if name.startswith("WSLInterop")]
@@ -84,7 +84,7 @@ def _ask() -> str:
 
 
 def _without_places(text: str) -> str:
-    """Remove the part after the vendor and device, which is the device's location in this machine."""
+    """Remove the part after the vendor and device IDs: the device's location in this machine."""
     plain = parse_json(text, "powershell.exe")
     rows = [row for row in (plain if isinstance(plain, list) else [plain]) if isinstance(row, dict)]
     ids = ["\\".join(str(row.get("PNPDeviceID") or "").split("\\")[:2]) for row in rows]

@@ -39,13 +39,13 @@ _DAMAGE = (
 
 
 def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
-    """Unpack a zip or 7z archive after checking all names. Modes and empty folders are dropped.
+    """Unpack a zip or 7z archive after checking all names. File modes and empty folders are dropped.
 
     If an external program has to unpack the archive, it uses `work`, which is created and removed.
 
     Raises:
-        ArchiveError: The file has a different type, is damaged, encrypted or a bomb, or requires a program
-          that is not installed; or a member has an unsafe name, has the same name as another under Windows'
+        ArchiveError: The file is not a zip or 7z archive, is damaged, encrypted or a bomb, or requires a program
+          that is not installed; or a member has an unsafe name, collides with another under Windows' naming
           rules, or is a link.
         PrefixError: A path would be longer than Windows allows.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Lock
     from rocenv.home import Home
 
-# The loader splits `--library-path` at `;` as well as `:`, and expands the other tokens. Source: ld.so(8)
+# The loader splits `--library-path` at `;` as well as `:`, and expands `$ORIGIN` etc. Source: ld.so(8)
 _LOADER_SYNTAX = re.compile(r";|\$\{?(?:ORIGIN|LIB|PLATFORM)\}?")
 
 

@@ -270,7 +270,7 @@ def _sections(path: Path, stream: BufferedReader) -> dict[str, Section]:
         found[name] = Section(path, position + _BLOCK, size)
         position += _BLOCK + -(-size // _BLOCK) * _BLOCK
         if position > end:
-            raise bundle_error(path, f"it is truncated: it ends in `{name}`")
+            raise bundle_error(path, f"it is truncated: it ends inside `{name}`")
         stream.seek(position)
     if MANIFEST not in found:
         raise DataError(
@@ -319,9 +319,9 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
         raise bundle_error(path, error.message) from error
     if any(len(name) > _MAX_NAME or not name.isprintable() for name in manifest.envs):
         raise bundle_error(path, "it contains an invalid env name")
-    # Only members that a lock names are optional and can be large.
+    # Not in `artifacts/`, whose members are optional and can be large.
     if not all(member.startswith("locks/") for member in manifest.envs.values()):
-        raise bundle_error(path, "a file that it uses as a lock is not one of its locks")
+        raise bundle_error(path, "a file that it uses as a lock is not in `locks/`")
     if any(len(name) > _MAX_NAME or _MEMBER.fullmatch(name) is None for name in manifest.files):
         raise bundle_error(path, "its manifest lists a file that does not belong in a bundle")
     return manifest

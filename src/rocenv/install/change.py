@@ -57,7 +57,7 @@ def _to_remove(home: Home, name: str) -> list[Prefix]:
     """List an env's existing folders: its prefix and the leftovers from interrupted removals.
 
     Raises:
-        PrefixError: Nothing exists, or the folder was not created by rocenv.
+        PrefixError: There are no such folders, or rocenv did not create the prefix.
     """
     prefix = prefix_of(home, name)
     found = [each for each in all_prefixes(home) if each.name == prefix.name]

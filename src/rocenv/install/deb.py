@@ -32,7 +32,7 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
     `stream` is the package; it is read once, from the first byte. See `xz_chunks` for the other arguments.
 
     Raises:
-        ArchiveError: The stream is not a Debian package, is damaged, or uses an unsupported compression.
+        ArchiveError: The stream is not a Debian package, is damaged, or uses an unsupported compression method.
 
     Source: deb(5)
     """
@@ -55,7 +55,7 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
 
 
 def limited(chunks: Iterator[bytes], stated_bytes: int, package_bytes: int) -> Iterator[bytes]:
-    """Yield a package's tar stream; raise ArchiveError if it exceeds its declared size by over a quarter.
+    """Yield a package's tar stream; raise ArchiveError if it is over a quarter larger than declared.
 
     The index declares an estimate, or 0, in which case the limit is a plausible compression ratio. None of
     740 packages from Debian, Ubuntu, and others exceeded its declared size.
@@ -85,7 +85,7 @@ def _decompressed(name: str, member: Bounded, pool: Executor, ahead: int) -> Ite
         case "":
             return iter(lambda: member.read(CHUNK_BYTES), b"")
         case other:
-            raise ArchiveError(f"the package's files have the unsupported compression `{other}`")
+            raise ArchiveError(f"the package's files use the unsupported compression `{other}`")
 
 
 def _gzip_chunks(member: Bounded) -> Iterator[bytes]:
@@ -191,7 +191,7 @@ class _TarStream:
 
     def read(self, size: int) -> bytes:
         if size > _HEADER_BYTES:
-            raise ArchiveError(f"damaged tar stream: a header of {size_text(size)}")
+            raise ArchiveError(f"damaged tar stream: it has a header of {size_text(size)}")
         return b"".join(self.pieces(size))
 
     def pieces(self, size: int) -> Iterator[memoryview]:

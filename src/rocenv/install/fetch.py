@@ -57,7 +57,7 @@ def _full_disk_explained(lock: Lock, context: Context) -> Iterator[None]:
         with storage_errors(context.home.path):
             yield
     except NoSpace:
-        # With the margin, this error would be wrong for a disk with enough space but no free inodes.
+        # Compare without the margin, because the disk may have enough space but no free inodes.
         if free_bytes(context.home.path) < sum(bytes_to_come(lock, context.home, context.bundled)):
             require_room(lock, context.home, context.bundled)
         raise
@@ -153,7 +153,7 @@ def _download_and_unpack(
             for artifact, path in chain(folders, _taken(bundled, context), fetched):
                 for future in waiting:
                     if future.done():
-                        future.result()  # if it failed to unpack, this stops the downloads
+                        future.result()  # raises if unpacking failed, which stops the downloads
                 if isinstance(path, Path) and not store.unpacks(artifact):
                     wheels[path.name] = path
                 wanted = expected.get(artifact.sha256, {})
@@ -214,7 +214,7 @@ def download(artifacts: Sequence[Artifact], context: Context) -> Generator[tuple
     from rocenv.net.download import fetch_all  # imported late: most envs use packages from the store
     from rocenv.sources.credentials import with_logins
 
-    # Use the same proxy as for the index, because apt's proxy may be the only way to the network.
+    # Use the same proxy as for the index, because the network may be reachable only through apt's proxy.
     network = with_logins(context.network)
     network = replace(network, proxy=network.proxy or _apt_proxy(artifacts))
     return fetch_all(artifacts, context.home.artifacts, network, context.progress)

@@ -58,7 +58,7 @@ def copy_folder(artifact: Artifact, tree: Tree) -> None:
     try:
         for relative, path, size_bytes in _files(folder) if folder.is_dir() else ():
             left -= size_bytes
-            if left < 0:  # a lock can specify any folder, and its hash is only verified at the end
+            if left < 0:  # a lock can specify any folder, and the hash is only verified at the end
                 break
             claimed = tree.claim(relative)
             tree.write(claimed, size_bytes, _chunks(path))
@@ -92,7 +92,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, int]]:
 
 
 def _size_of(path: Path, root: Path) -> int:
-    """Return a file's size; raise PrefixError if it is not a file, or a link that points outside `root`."""
+    """Return a file's size; raise PrefixError unless it is a file, or a link to a file in `root`."""
     info = path.lstat()
     if is_link(info):
         if not Path(os.path.realpath(path)).is_relative_to(root):
@@ -126,7 +126,7 @@ def _cannot_copy(folder: Path, error: ArchiveError) -> PrefixError:
 def _unreadable(path: str | Path, error: OSError) -> PrefixError:
     return PrefixError(
         f"cannot read `{path}`: {error.strerror}",
-        hints=("close the programs that use it, and check its permissions",),
+        hints=("close any programs that are using it, and check its permissions",),
         code="adopt-failed",
     )
 

@@ -71,7 +71,7 @@ def unpack_installer(path: Path, tree: Tree, work: Path) -> None:
     `work` is created and removed. Its path should be short, because system programs handle long paths badly.
 
     Raises:
-        ArchiveError: The file has a different type, is damaged, or is unsafe.
+        ArchiveError: The file is not an installer, is damaged, or is unsafe.
         InstallerClosed: The installer is intact but cannot be unpacked on this machine.
     """
     start = archive_start(path)
@@ -94,7 +94,7 @@ def archive_start(path: Path) -> int:
     """Find the offset of the 7z archive in a self-extracting program.
 
     Raises:
-        InstallerClosed: The data has a different format, which only the installer can read.
+        InstallerClosed: The data is in a format that only the installer can read.
         ArchiveError: The file contains no data, is truncated, or is not a program.
 
     The program's code also contains the 7z signature, but only the real header has a valid checksum.
@@ -166,7 +166,7 @@ def _take_sdk(out: Path, tree: Tree) -> None:
             if not source.is_dir() or source.is_symlink():
                 tree.take_once(name, source)
     if not any(name.casefold().startswith("bin/") for name in tree.files):
-        raise ArchiveError(f"its packages contain no `ROCm\\{versions[0]}\\bin`")
+        raise ArchiveError(f"its packages do not contain `ROCm\\{versions[0]}\\bin`")
 
 
 def _is_version_folder(path: Path) -> bool:

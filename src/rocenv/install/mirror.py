@@ -1,4 +1,4 @@
-"""Update a folder that a web server can serve as a mirror for the packages and wheels of this home's envs.
+"""Update a folder that a web server can serve as a mirror of the packages and wheels in this home's envs.
 
     HOST/PATH               a package or wheel, at the path of its URL, and signed package indexes
     debian/…, host/…        the same for repositories whose URL differs between machines
@@ -7,8 +7,7 @@
 
 Files are added and replaced, but never removed, because other machines may have locks that need them. A
 package list is written before the `InRelease` that signs it. The list comes from this home, even if it is
-old,
-because a newer list contains packages that are not part of any env.
+old, because a newer one would list packages that are not part of any env.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Mirrored:
     """The result of updating a mirror.
 
     Attributes:
-        settings: Prefix for `[mirrors]` -> folder below the mirror.
+        settings: URL prefix for `[mirrors]` -> folder in the mirror.
         added: Path of each new file, relative to the mirror -> size.
         problems: Reasons for missing files, one line each.
     """
@@ -68,10 +67,10 @@ class Mirrored:
 
 
 def update_mirror(folder: Path, locks: Mapping[str, Lock], context: Context) -> Mirrored:
-    """Add everything that machines need to create these envs to a mirror.
+    """Add to a mirror everything that machines need to create these envs.
 
     Raises:
-        FetchError: A file is neither in the cache nor available.
+        FetchError: A file is neither cached nor available for download.
         RocenvError: The folder is not writable.
     """
     done = Mirrored()
@@ -89,7 +88,7 @@ def update_mirror(folder: Path, locks: Mapping[str, Lock], context: Context) -> 
 
 
 def _place_of(artifact: Artifact, matrix: Matrix) -> tuple[str, str, str]:
-    """Return a file's path in a mirror, and the prefix and folder for `[mirrors]`, or "" without a URL."""
+    """Return a file's path in a mirror, and the prefix and folder for `[mirrors]`; all "" without a URL."""
     repo = matrix.repos.get(artifact.repo)
     if repo is not None and is_symbolic(repo) and artifact.path:
         folder = repo.base.rstrip(":")
@@ -104,7 +103,7 @@ def _place_of_url(url: str) -> tuple[str, str, str]:
 
 
 def _is_below(place: str) -> bool:
-    """Whether a path is inside the mirror, because locks may contain any URL."""
+    """Whether a path stays inside the mirror; a lock may contain any URL."""
     is_plain = place.isprintable() and not (WINDOWS and re.search(r"[\\:]", place))
     return "/" in place.rstrip("/") and is_plain and not {".", ".."} & set(place.split("/"))
 

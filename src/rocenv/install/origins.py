@@ -1,6 +1,6 @@
 """Map the files in unpacked artifacts to their locations in a prefix.
 
-Installing a set and restoring single files both use this. A component goes to its own folder
+Installing a set and restoring individual files both use this. A component goes into its own folder
 (`Component.into`), without unrelated files in its archives. A library pack replaces files in its SDK if the
 contents of the pack match the SDK; no other component is allowed to replace files.
 """
@@ -40,7 +40,7 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
     """Map every file of a set that comes from the store: relative path -> origin.
 
     Raises:
-        PrefixError: Two packages have different files at the same path, or a file and a folder.
+        PrefixError: Two packages have different files at the same path, or one has a file where the other has a folder.
         ArchiveError: An archive lacks a file that its component requires.
     """
     placed: dict[str, Origin] = {}
@@ -146,8 +146,8 @@ def require_fitting_packs(lock: Lock, origins: Mapping[str, Origin], home: Home)
     """Check that library packs match the set, and return notes about anything that could not be checked.
 
     Raises:
-        ArchiveError: A pack contains a library of a different release than the SDK, or no kernels for the
-          target.
+        ArchiveError: A pack contains a library from a different release than the SDK's, or no kernels for
+          the target.
     """
     notes: list[str] = []
     for pack in lock.components:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 LONGEST = 259  # including the final NUL
 _BELOW_HOME = 170  # for a hash and the paths in an archive, or a venv and torch's headers
 _HINTS = (
-    "set ROCENV_HOME to a short folder (`setx ROCENV_HOME C:\\rocenv`), then open a new terminal",
-    "or let an administrator enable long paths (LongPathsEnabled=1 in "
+    "set ROCENV_HOME to a short path (`setx ROCENV_HOME C:\\rocenv`), then open a new terminal",
+    "or ask an administrator to enable long paths (LongPathsEnabled=1 in "
     "`HKLM\\SYSTEM\\CurrentControlSet\\Control\\FileSystem`), then sign in again",
 )
 

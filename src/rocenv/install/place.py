@@ -107,9 +107,9 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
 
 
 def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
-    """Write constraints that keep pip and uv from replacing the wheels built for this ROCm, if there are any.
+    """Write constraints that keep pip and uv from replacing this ROCm's wheels, if the env uses any.
 
-    No other index has wheels with such a local version (`+rocm10.0.0`). triton may not have a local version.
+    No other index has wheels with such a local version (`+rocm10.0.0`). triton is listed even without one.
     """
     place = prefix.path / CONSTRAINTS
     if not any(change.value.endswith(f"/{CONSTRAINTS}") for change in lock.environment):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Artifact
 
-_LARGEST_BYTES = 64 << 20  # total size of an sdist's members; `rocm` has 100 kB
+_LARGEST_BYTES = 64 << 20  # total size of an sdist's members; `rocm` is 100 kB
 _LARGEST_METADATA_BYTES = 4 << 20
 # Errors that zipfile, tarfile, and decompressors raise for invalid files, and `packaging` for invalid names
 # and versions.
@@ -56,7 +56,7 @@ def require_package(artifact: Artifact, path: Path) -> None:
     try:
         metadata = _wheel_metadata(path) if artifact.kind == "wheel" else _sdist_members(path)["PKG-INFO"]
         found = message_from_bytes(metadata)
-        # Values that are not ASCII are `email.header.Header` objects.
+        # Non-ASCII values are `email.header.Header` objects.
         name, version = canonicalize_name(str(found["Name"] or "")), str(found["Version"] or "")
         is_right = name == canonicalize_name(artifact.name) and version_of(version) == version_of(
             artifact.version

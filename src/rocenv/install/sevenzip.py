@@ -217,7 +217,7 @@ def _unpack_by_program(
 ) -> None:
     """Unpack members with safe names using 7-Zip or libarchive's tar.
 
-    Their output is checked as strictly as that of py7zr. The caller removes `work`.
+    The output of these programs is checked as strictly as that of py7zr. The caller removes `work`.
     """
     programs = _programs()
     if not programs:
@@ -229,7 +229,7 @@ def _unpack_by_program(
     work.mkdir()
     archive = path
     if start:
-        archive = work / "a.7z"  # these programs look for an archive in an executable in different ways
+        archive = work / "a.7z"  # these programs differ in how they find an archive in an executable
         _copy_from(path, start, archive, tree.advance)
     failures = []
     for program in programs:

@@ -36,8 +36,8 @@ def apply_shims(
     without shims. With `in_torch`, shims replace torch's own files, which are moved aside.
 
     Raises:
-        PrefixError: The set lacks the source of a shim or the file that it replaces, or torch's own file is
-          a shim.
+        PrefixError: The set lacks the source of a shim or the file that it replaces, or a file that should
+          be torch's own is ZLUDA's.
     """
     made: dict[str, FileEntry] = {}
     build = zluda_of(lock)
@@ -108,7 +108,7 @@ def _listed(prefix: Prefix, path: str, files: Mapping[str, FileEntry]) -> FileEn
 
 def _calls_itself(prefix: Prefix, path: str) -> PrefixError:
     return PrefixError(
-        f"the backup of `{path}` in env `{prefix.name}` should be torch's file, but it is ZLUDA's, which "
+        f"the backup of `{path}` in env `{prefix.name}` should be torch's, but it is ZLUDA's, so ZLUDA "
         "would call itself",
         hints=(f"restore torch's files: `rocenv repair {shell_join(prefix.name)}`",),
         code="shim-original",

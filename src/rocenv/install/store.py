@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 STAGING = ".staging"
 _MANIFEST = "manifest.json"
-_SHORT = 12  # hash characters in temporary names, because some programs handle long paths badly
+_SHORT = 12  # hash digits in temporary names; few, because some programs handle long paths badly
 BLOCKS_AHEAD = 3  # usually 24 MiB each; enough for two cores, and far below the memory limit
 
 

@@ -42,8 +42,8 @@ _MAX_NAME = 4096  # Source: linux/limits.h, PATH_MAX
 class Tree:
     """An empty folder that receives the files of an untrusted archive; nothing is written outside it.
 
-    Files are read-only and get the current time; owners are ignored. Claim a path before writing to it, which
-    checks the name against the rules and all earlier members.
+    Files are read-only and get the current time; owners are ignored. Claim a path before writing to it;
+    this checks its name against the rules and all earlier members.
 
     Attributes:
         folder: The folder that contains the files.
@@ -285,7 +285,7 @@ def require_plausible(unpacked_bytes: int, archive_bytes: int) -> None:
     """Raise ArchiveError for a bomb: an archive that declares an implausible compression ratio."""
     if unpacked_bytes > plausible_bytes(archive_bytes):
         raise ArchiveError(
-            f"it has {archive_bytes} bytes, but claims to unpack to {unpacked_bytes}, which is implausible"
+            f"it is {archive_bytes} bytes, but claims to unpack to {unpacked_bytes}, which is implausible"
         )
 
 

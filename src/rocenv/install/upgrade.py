@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Env name suffixes for the set to switch to, and for the set to roll back to.
 NEWER, OLDER = "~new", "~old"
-# Subfolders of `cache` with files compiled for one set; the others contain downloads, which suit any set.
+# Subfolders of `cache` with files compiled for one set; the others contain downloads, usable by any set.
 _COMPILED = ("miopen", "torch/kernels", "torch_extensions", "inductor", "triton", "comgr", "numba")
 _CACHE = "cache"
 _OF_VENV = frozenset({"pip", "setuptools", "wheel"})
@@ -116,7 +116,7 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def _put_in(home: Home, new: Prefix, name: str) -> None:
-    _carry(older(home, name), new)  # before NAME exists again, so that `settle` repeats it
+    _carry(older(home, name), new)  # before NAME exists again, so that `settle` repeats it if interrupted
     move(new, home, name)
 
 

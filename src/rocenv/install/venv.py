@@ -159,7 +159,7 @@ def install_wheels(
 
 
 def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[str] = ()) -> None:
-    """Let uv install exactly these wheels; if a wheel is damaged, remove it and raise an error."""
+    """Have uv install exactly these wheels; if a wheel is damaged, remove it and raise an error."""
     pins = [
         f"{name}=={each.artifact.version} --hash=sha256:{each.link.parent.name}"
         for name, each in wheels.items()
@@ -171,14 +171,14 @@ def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[
             if WINDOWS and each.link != each.file:  # a copy, which may have changed
                 each.link.unlink(missing_ok=True)
             each.require_hash()
-        hint = "its hash is correct, so it was published damaged; report this to its publisher"
+        hint = "its hash is correct, so the published wheel is damaged; report this to its publisher"
         raise ArchiveError(error.message, hints=(hint,)) from error
 
 
 def venv_files(venv: Path) -> dict[str, FileEntry]:
     """Return a venv's files except bytecode: relative path with `/` -> entry, sorted.
 
-    Link targets are not changed: the target of the interpreter is an absolute path outside the venv.
+    Link targets are kept unchanged: the interpreter links to an absolute path outside the venv.
     """
     found = []
     for folder, subfolders, names in os.walk(venv):
@@ -214,7 +214,7 @@ class _Offered(NamedTuple):
 
     artifact: Artifact
     file: Path
-    link: Path  # in a folder named after its sha256; the file itself if rocenv built it from an sdist
+    link: Path  # in a folder named after its sha256; same as `file` if rocenv built it from an sdist
 
     def require_hash(self) -> None:
         """Remove the file and raise DamagedPackage unless the file matches its hash."""
@@ -238,7 +238,7 @@ def _bundled(pip: Path, links: Path) -> _Offered:
 
 
 def _offer(wheel: _Offered) -> None:
-    """Create the link after verifying the file's hash, even while another process does the same.
+    """Verify the file's hash, then create the link, even while another process does the same.
 
     The hash is verified again only if the file is newer than the link's folder. The link is symbolic, so that
     deleting the file frees its space. On Windows, where most users are not allowed to create symbolic links,
@@ -318,7 +318,7 @@ def _damaged(venv: Path, entries: Mapping[str, FileEntry], projects: Container[s
 def _is_whole(venv: Path, path: str, entries: Mapping[str, FileEntry], expected: str) -> bool:
     entry = entries.get(path)
     if entry is None:
-        # Unpacking the compilers removes this file but keeps it in RECORD.
+        # Unpacking the compilers removes this file, but RECORD still lists it.
         site, _, name = path.rpartition("/rocm_sdk_devel/")
         return name.startswith(_DEVEL_TAR) and f"{site}/_rocm_sdk_devel/__init__.py" in entries
     if not expected:  # RECORD itself, and files that are unpacked later

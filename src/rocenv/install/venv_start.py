@@ -48,7 +48,7 @@ def _is_active(changes: list[list[str]]) -> bool:
 
 
 def _activate(changes: list[list[str]]) -> None:
-    """Apply the env's changes, because the venv's Python can be started without activating the env."""
+    """Set the env's variables, because the venv's Python can be started without activating the env."""
     for action, name, value in changes:
         value = value.replace("{prefix}", _PREFIX)
         if action == "set":
@@ -110,7 +110,7 @@ class _Switching:
     def exec_module(self, module: Any) -> None:
         """Load ZLUDA, run torch, and apply the settings.
 
-        If ZLUDA cannot be loaded, every import reports it.
+        If ZLUDA cannot be loaded, every import of torch fails with the reason.
         """
         _load(self._settings)
         self._loader.exec_module(module)
@@ -151,7 +151,7 @@ def _load(settings: dict[str, Any]) -> None:
             _trace("load " + path)
             ctypes.CDLL(path, winmode=_ALTERED_SEARCH_PATH)
             _trace("loaded " + path)
-    except OSError as error:  # ctypes also raises it for crashes that it catches
+    except OSError as error:  # ctypes also raises this error for crashes that it catches
         _trace(f"failed {path}: {error}")
         name = os.path.basename(_PREFIX)
         raise ImportError(

@@ -143,7 +143,7 @@ def _program_of(env: Prefix | None) -> str:
 
 
 def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable[[str], None]) -> str:
-    """Choose the target that the GPU reports in the env."""
+    """Choose the named target, or else the env's, or else the GPU's."""
     locks = [(env.name, env.record().lock) for env in envs if env.state == "complete"]
     if named:
         for name, lock in locks[:1]:
@@ -159,7 +159,7 @@ def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable
     if host.gpu is None:
         raise RocenvError(
             f"this machine has no GPU to build for: {host.why}",
-            hints=("specify the target of the kernel, such as `--target gfx1201`",),
+            hints=("specify the kernel's target, such as `--target gfx1201`",),
             code="no-gpu",
         )
     return host.gpu.target
@@ -189,7 +189,7 @@ def _toolchain(
         known = sorted({each for row in context.matrix.compiler for each in row.targets})
         raise RocenvError(
             f"rocenv has no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
-            hints=("specify an env that has one with `--env`",),
+            hints=("use `--env` to specify an env that has one",),
             code="kernels-no-compiler",
         )
     return ensure_available(row, context, report)

@@ -179,7 +179,7 @@ def export(home: Home, app: str, targets: Collection[str]) -> dict[str, bytes | 
 
 
 def import_bundled(bundle: Bundle, context: Context) -> None:
-    """Add a bundle's kernels to the cache, except those that it already contains.
+    """Add a bundle's kernels to the cache, except those that are already cached.
 
     Raises:
         DataError: A member was changed, or does not match its entry.

@@ -41,7 +41,7 @@ _DESCRIPTOR = ".kd"
 
 
 def command(toolchain: Toolchain, job: Job, output: Path) -> list[str]:
-    """Build a command line that creates a bundle of only GPU code, like `hipcc --genco`."""
+    """Build a command line that creates a bundle with only GPU code, like `hipcc --genco`."""
     options = ["-x", "hip", "--cuda-device-only", f"--offload-arch={job.target}"]
     if toolchain.device_libs is not None:
         options.append(f"--rocm-device-lib-path={toolchain.device_libs}")
@@ -197,6 +197,6 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
 def _rejected(why: str) -> RocenvError:
     return RocenvError(
         f"the compiler's output does not work on this GPU: {why}",
-        hints=("try the compiler in a different env with `--env`",),
+        hints=("use `--env` to try the compiler in a different env",),
         code="kernels-bad-result",
     )

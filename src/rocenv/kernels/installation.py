@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 PROGRAMS = ("blender", "bin/blender", "blender.exe")
 RESOURCES = "BLENDER_SYSTEM_RESOURCES"  # selects a different resource folder
 _SOURCE, _PRECOMPILED = "source", "lib"
-_FOLDERS = tuple(  # that contain these two folders
+_FOLDERS = tuple(  # folders that can contain these two
     f"{place}/scripts/{addons}/cycles".removeprefix("./")
     for place in ("[0-9]*.[0-9]*", "share/blender", "share/blender/[0-9]*.[0-9]*", ".")
     for addons in ("addons_core", "addons")
 )
-_RESOURCES_UP = 3  # levels from there to the resource folder
+_RESOURCES_UP = 3  # levels from these up to the resource folder
 _FOLDER_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 _LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` belongs to the installation `usr`
 _CHUNK = 8  # bytes of text in one x86-64 instruction
@@ -123,7 +123,7 @@ def with_source_of(installation: Installation, version: str, *, detected: bool =
         raise RocenvError(
             f"`{installation.program}` is version {version}, but the source next to it is for "
             f"{installation.folder_version} (`{installation.source}`)",
-            hints=("specify the program that belongs to this source with `--blender`",),
+            hints=("use `--blender` to specify the program that belongs to this source",),
             code="kernels-bad-source",
         )
     return installation

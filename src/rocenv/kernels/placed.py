@@ -169,7 +169,7 @@ def _state(placed: Placed) -> Literal["ready", "gone", "outdated"]:
 
 
 def is_current(placed: Placed) -> bool:
-    """Whether the kernel was built from Blender's current source, which upgrades change."""
+    """Whether the kernel was built from Blender's current source, which changes with upgrades."""
     try:
         return content_hash(Path(placed.source)) == placed.source_hash
     except (RocenvError, OSError):

@@ -60,7 +60,7 @@ def check_place(job: Job, place: PlaceName) -> None:
     elif not allows(job.recipe.overlay, job.version):
         raise RocenvError(
             f"Blender {job.version} finds its resources only next to its program, so it cannot use an"
-            f" overlay; `{job.recipe.overlay}` can",
+            f" overlay; only versions `{job.recipe.overlay}` can",
             hints=("replace the file in the installation: `--place in-place`; `--undo` restores it",),
             code="kernels-no-overlay",
         )

@@ -90,7 +90,7 @@ class Outcome:
 
     @property
     def may_have_crashed(self) -> bool:
-        """Whether the Windows event log may contain a crash."""
+        """Whether the Windows event log may have recorded a crash."""
         return self.crashed or (self.context.start.is_script and self.ended.code != 0)
 
     @property
@@ -100,9 +100,9 @@ class Outcome:
 
     @property
     def is_bad(self) -> bool:
-        """Whether the end needs an explanation.
+        """Whether the way the app ended needs an explanation.
 
-        Ctrl-C is a normal end, and the only one for servers, so only failures printed before it matter.
+        Ctrl-C is a normal way to stop an app, and the only one for servers, so only failures printed before it matter.
         """
         if self.ended.interrupted and not self.is_fault and not self.failures:
             return False
@@ -151,12 +151,12 @@ def explain(outcome: Outcome) -> Explanation | None:
 
 
 def _damaged_files(start: Start) -> dict[str, str]:
-    """Find missing or changed files outside the venv, into which apps may install; do not read them."""
+    """Find missing or changed files, without reading them; skip the venv, into which apps may install."""
     try:
         files = start.prefix.files(start.record)
         outside = {path: entry for path, entry in files.items() if not path.startswith(f"{VENV}/")}
         return damaged(start.prefix.path, outside)
-    except RocenvError:  # `doctor` reports a damaged list of files
+    except RocenvError:  # `doctor` reports a damaged file list
         return {}
 
 

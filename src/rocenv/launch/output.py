@@ -51,7 +51,7 @@ class Watch:
         self._last = clock()
         self._compiles = False
         self.on_gpu = False  # the app reported that it uses the GPU
-        self.works = False  # the app reported that GPU work begins
+        self.works = False  # the app reported that it is starting GPU work
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -100,14 +100,14 @@ def _plain(data: bytes) -> bytes:
 class Trace:
     """The end of an app's Python trace.
 
-    `rocenv.install.venv_start` writes it: `load PATH`, then `loaded PATH` or `failed PATH: why`, and `torch`
+    `rocenv.install.venv_start` writes the trace: `load PATH`, then `loaded PATH` or `failed PATH: why`, and `torch`
     once torch is imported. All Python processes of the app write to the same file.
     """
 
     last: str = ""  # the library that was loaded last
     inside: bool = False  # still loading
     failed: str = ""  # "PATH: reason" if loading failed
-    torch: bool = False  # torch has been imported since
+    torch: bool = False  # torch was imported afterward
     lines: tuple[str, ...] = ()
 
     @property
@@ -150,7 +150,7 @@ class Stack:
     """The last stack trace that Python's faulthandler printed."""
 
     frame: Mapping[str, str]  # `function`, `file` and `line` of the innermost frame, or {}
-    is_end: bool  # almost no output follows it, so the program ended there
+    is_end: bool  # almost no output follows the trace, so the program ended there
 
 
 def last_stack(lines: Sequence[str]) -> Stack | None:

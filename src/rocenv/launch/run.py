@@ -128,7 +128,7 @@ def _fault(outcome: Outcome, took_s: float) -> Fault | None:
     if not outcome.may_have_crashed:
         return None
     now = datetime.datetime.now(datetime.timezone.utc)
-    # After the crash, a batch file may have waited for a key, so count from the app's last output.
+    # After the crash, a batch file may have waited for a keypress, so count from the app's last output.
     recent_s = _RECENT_S + (outcome.watch.silent_s if outcome.died_inside else 0)
     return fault_of(
         outcome.ended.pid,

@@ -37,7 +37,7 @@ _MAX_NAMED = 3  # envs in a message
 
 
 class NoGpu(RocenvError):
-    """The runtime does not find a GPU; the exit code is the same as for `verify`."""
+    """The runtime cannot find a GPU; the exit code is the same as for `verify`."""
 
     code = "no-gpu"
     exit_code = 4
@@ -174,7 +174,7 @@ def hip_memory(prefix: Prefix, record: Record, matrix: Matrix, host: Host) -> En
 
 
 def match_gpu(hip_gpu: HipGpu, gpus: Sequence[Gpu]) -> Gpu | None:
-    """Find the detected GPU that HIP lists as `hip_gpu`; return None if the match is ambiguous or missing."""
+    """Find the detected GPU that HIP lists as `hip_gpu`; return None if there is no unique match."""
     there = [gpu for gpu in gpus if gpu.address and gpu.address == hip_gpu.address]
     if there:
         # A board's partitions share its address, so match them by order; that works only if HIP lists all of

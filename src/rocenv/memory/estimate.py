@@ -1,8 +1,8 @@
 """Estimate a model's GPU memory and the number of layers that fit.
 
 With `-ngl N`, llama.cpp puts the weights of the last N layers, their KV cache and a compute buffer on the
-GPU. The output counts as another layer. Some releases offload it first and others last, so the estimate uses
-the larger sum.
+GPU. The output counts as another layer. Some releases offload the output first and others last, so the
+estimate uses the larger of the two sums.
 
 The cache size is exact. The estimated compute buffer is a few percent larger than what llama.cpp 0.7.0
 allocated for models of several shapes; it includes flash attention only if `Use` enables it. Logs:
@@ -202,7 +202,7 @@ def _cheaper_uses(estimate: Estimate, free_bytes: int) -> Iterator[tuple[Use, tu
 
 
 def longest_context(layout: ModelLayout, use: Use, free_bytes: int) -> int:
-    """Compute the longest context up to `use.context` at which the whole model fits, or 0 if none does."""
+    """Compute the longest context up to `use.context` with which the whole model fits, or 0."""
     low, high = _MIN_CONTEXT // _PADDING - 1, use.context // _PADDING
     while low < high:
         middle = (low + high + 1) // 2

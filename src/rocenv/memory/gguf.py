@@ -107,7 +107,7 @@ class Model:
     metadata: Mapping[str, Value]
     tensors: tuple[Tensor, ...]
     parts: tuple[Path, ...] = ()
-    member: str = ""  # its name in a llamafile
+    member: str = ""  # the model's name in a llamafile
     missing_bytes: int = 0  # tensor data that is missing from the files
     notes: tuple[str, ...] = ()
 
@@ -403,7 +403,7 @@ def _parse_tensor(cursor: _Cursor) -> Tensor:
 
 
 def _with_sizes(tensors: Sequence[Tensor], data_bytes: int) -> tuple[Tensor, ...]:
-    """Derive tensor sizes of unknown types from the next tensor's offset; new types appear every year."""
+    """Derive sizes of tensors of unknown type from the next one's offset; new types appear every year."""
     starts = sorted({tensor.offset for tensor in tensors})
     ends = dict(zip(starts, [*starts[1:], max([data_bytes, *starts[-1:]])], strict=False))
     return tuple(

@@ -1,7 +1,8 @@
 """Each GPU's total and free memory, and the processes that use it.
 
-On Linux, the figures come from kernel counters, which include the desktop and games, unlike HIP's. On
-Windows, the budget that the system assigns to a program limits its free memory. If HIP also reports free
+On Linux, the figures come from kernel counters, which include the desktop and games, unlike HIP's figures.
+On Windows, a program's free memory is limited by the budget that the system assigns to it. If HIP also
+reports free
 memory, rocenv uses the smaller figure. This process does not load vendor libraries.
 
 VRAM is the memory of a discrete GPU, or the memory that the BIOS reserves for an APU. GTT is system memory
@@ -62,7 +63,7 @@ class MachineMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
-    """One GPU's memory that programs can use; figures are None if unknown."""
+    """The memory that programs can use on one GPU; figures are None if unknown."""
 
     gpu: Gpu
     total_bytes: int | None = None
@@ -265,7 +266,7 @@ def _figure(text: str) -> int | None:
 
 
 def _with_hip(memory: GpuMemory, hip: HipFigure | None) -> GpuMemory:
-    """Add HIP's figure; a program can allocate the smaller of the two amounts."""
+    """Add HIP's figures; a program can allocate only the smaller of the two amounts of free memory."""
     if hip is None:
         return memory
     free, total, note = memory.free_bytes, memory.total_bytes, ""
@@ -274,7 +275,7 @@ def _with_hip(memory: GpuMemory, hip: HipFigure | None) -> GpuMemory:
         figures = f"{amount(hip.free_bytes)} free of {amount(hip.total_bytes)}"
         note, source = f"ignoring HIP's figures because they are inconsistent: {figures}", memory.source
     elif free is None:
-        note = "HIP reported the free memory; it ignores the desktop and games"
+        note = "the amount of free memory comes from HIP, which ignores the desktop and games"
         free, total = hip.free_bytes, hip.total_bytes if total is None else total
     else:
         surplus = hip.free_bytes - free

@@ -62,7 +62,7 @@ class Client:
     """A GPU device that a process has open, and the memory allocated through it."""
 
     address: str  # the GPU's PCI address: "0000:03:00.0"
-    ident: str  # shared by duplicates in other processes; "" if none
+    ident: str  # shared by duplicate descriptors in other processes; "" if none
     vram_bytes: int
     gtt_bytes: int
 
@@ -154,7 +154,7 @@ def _open_devices(pid: int) -> Iterator[str]:
     folder = f"/proc/{pid}"
     try:
         numbers = os.listdir(machine_path(f"{folder}/fd"))
-    except FileNotFoundError:  # copies of another machine's files have no links
+    except FileNotFoundError:  # copies of another machine's files do not include the links
         yield from (f"{folder}/fdinfo/{number}" for number in list_folder(f"{folder}/fdinfo"))
         return
     for number in numbers:

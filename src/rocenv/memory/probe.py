@@ -1,7 +1,7 @@
 """Test how much GPU memory a program can allocate: in one block, in pieces, and beyond the total.
 
 The test leaves room for the desktop and other programs, except for one excessive request that a runtime
-should refuse. Some runtimes grant it, so the test skips that request if the user sets a limit.
+should reject. Some runtimes grant it, so the test skips that request if the user sets a limit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 60.0  # per request: eviction on a full card can be slow
 UNIT_BYTES = MIB  # every amount is a multiple of this
-_MAX_HANGS = 2  # each hang costs a full timeout
+_MAX_HANGS = 2  # each hang takes a full timeout
 _MAX_PIECES = 2048
 _SEARCH_PARTS = 1024  # the search resolution is the bound divided by this
 _KEPT = 0.9  # the fraction of the largest block that must be available afterward, in pieces
@@ -123,7 +123,7 @@ class ProbeResult:
 
     @property
     def reached_bound(self) -> bool:
-        """Whether the largest block reached the bound, so that a larger one might work."""
+        """Whether the largest block reached the bound, in which case a larger one might work."""
         return self.largest_bytes == self.bound.size_bytes
 
     @property
@@ -161,7 +161,7 @@ def probe_memory(
         timeout_s: Applies to each request.
 
     Raises:
-        NoGpu: The runtime does not find a GPU.
+        NoGpu: The runtime cannot find a GPU.
         WrongUsage: The limit is below the smallest amount to test.
         RocenvError: The runtime failed, or no memory is free.
     """
@@ -331,7 +331,7 @@ def largest_working(bound: int, works: Callable[[int], bool]) -> int:
 
 
 class _Steps:
-    """The requests of the search, in order."""
+    """The search's requests, in order."""
 
     def __init__(self, session: HipSession) -> None:
         self._session = session

@@ -42,7 +42,7 @@ class Reclaimable:
 def find_reclaimable(
     gpus: Iterable[GpuMemory], rows: Iterable[Reclaim], *, windows: bool
 ) -> tuple[Reclaimable, ...]:
-    """Find programs that can release memory among the processes that hold it, largest first.
+    """Find the known programs that hold memory and can release it, largest first.
 
     Args:
         gpus: The memory of all GPUs, with the processes that hold it.

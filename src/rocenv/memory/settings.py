@@ -158,7 +158,7 @@ def _collision(row: Setting, rules: Sequence[NeverTogether], environ: Mapping[st
         together = words.union(rule.contained(row.value))
         if words and len(together) == len(rule.words) and row.sets(rule.variables):
             return (
-                f"`{row.value}` is omitted because {', '.join(names)} in your environment has"
+                f"`{row.value}` is omitted because {', '.join(names)} in your environment contains"
                 f" {' and '.join(sorted(words))}: {rule.text}"
             )
     own = {name: environ[name] for name in row.variables if environ.get(name, row.value) != row.value}

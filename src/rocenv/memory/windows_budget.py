@@ -1,7 +1,7 @@
 """GPU memory budgets on Windows, and the processes that hold memory.
 
 The figures come from DXGI and from the counters that Task Manager shows; neither requires administrator
-rights. With `ROCENV_SYSROOT`, they are read from `windows/dxgi.json` and `windows/gpu_counters.json`.
+rights. If `ROCENV_SYSROOT` is set, they are read from `windows/dxgi.json` and `windows/gpu_counters.json`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The mirrors of a URL are tried first, longest prefix first, then the URL itself. Transient failures
 (a broken connection, 429, 5xx) are retried after increasing pauses, without limit while each attempt receives
-new bytes; permanent ones (403, 404, a certificate) are not. A server that is too slow is treated as
+new bytes; permanent ones (403, 404, an invalid certificate) are not. A server that is too slow is treated as
 unreachable. In offline mode, no connection is opened. Callers verify hashes and signatures.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 4
-_TRIES_WITHOUT_SERVER = 2  # if the caller is hasty; without a pause, because name servers sometimes fail
+_TRIES_WITHOUT_SERVER = 2  # if the caller is hasty; retried at once, because name servers sometimes fail
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 30.0  # a server may request hours
 SMALL_BYTES = 128 * 1024 * 1024  # the largest package index of a distribution is 60 MB
@@ -77,7 +77,7 @@ class Network:
     pause_s: float = 0.5  # pause before the second attempt; doubles each time
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     read_timeout_s: float = 30.0
-    least_bytes_per_s: float = 1024  # minimum per connection, averaged over slow_after_s
+    least_bytes_per_s: float = 1024  # minimum speed per connection, averaged over slow_after_s
     slow_after_s: float = 30.0
     _local: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
 

@@ -81,8 +81,8 @@ def _workers(
 ) -> Iterator[Iterator[tuple[Artifact, Path]]]:
     """Download in threads while the block runs, and yield the results as they arrive.
 
-    The threads are daemons. The interpreter would wait for an executor's threads at exit, and a thread that
-    reads from a silent server takes half a minute to notice that it should stop.
+    The threads are daemon threads rather than an executor's, because the interpreter would wait for those
+    at exit, and a thread that reads from a silent server takes half a minute to notice that it should stop.
     """
     waiting: queue.SimpleQueue[Artifact] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[Artifact, Path]] = queue.SimpleQueue()
@@ -118,7 +118,7 @@ def _results(
     while count:
         if failures:
             raise failures[0]
-        # use a timeout: Windows delivers Ctrl-C only between two waits
+        # use a timeout, because Windows delivers Ctrl-C only between two waits
         with contextlib.suppress(queue.Empty):
             yield done.get(timeout=0.2)
             count -= 1
@@ -257,7 +257,7 @@ class _Download:
 class PartialDownload:
     """An open `.part` file; whoever opens it must hold the artifact's lock and close the file.
 
-    Nothing is buffered, so written bytes survive the process. A companion file records the server's validator
+    Writes are unbuffered, so no bytes are lost if the process is killed. A companion file records the server's validator
     (a strong ETag, otherwise the date); without it, a file with an unknown hash is not resumed.
 
     Attributes:
@@ -300,8 +300,8 @@ class PartialDownload:
     def resume_headers(self, url: str) -> dict[str, str]:
         """Return the headers that request the remaining bytes.
 
-        Only the server that sent the validator gets `If-Range`; with other servers, the hash detects a
-        different file.
+        Only the server that sent the validator gets `If-Range`; for other servers, the hash shows whether
+        the file is a different one.
         """
         if not self.size_bytes:
             return {}
@@ -311,7 +311,7 @@ class PartialDownload:
             if known["url"] == shown(url) and known["validator"]:
                 headers["If-Range"] = str(known["validator"])
         except (OSError, DataError, LookupError, TypeError):
-            pass  # rocenv was killed before writing it; the hash is checked anyway
+            pass  # rocenv was killed before writing the file; the hash is checked anyway
         return headers
 
     def begin(self, url: str, headers: Mapping[str, str]) -> None:
@@ -319,7 +319,7 @@ class PartialDownload:
         self.restart()
         validator = strong_etag(headers) or headers.get("Last-Modified", "")
         self._validator_file.unlink(missing_ok=True)
-        # An atomic write is unnecessary, because a partial file is invalid JSON; it would also leave a
+        # An atomic write is unnecessary, because a truncated file is invalid JSON; it would also leave a
         # temporary file behind if the process were killed.
         with self._validator_file.open("x", encoding="utf-8") as out:
             json.dump({"url": shown(url), "validator": validator}, out)

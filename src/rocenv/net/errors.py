@@ -43,7 +43,7 @@ class TransientError(FetchError):
 def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
     """Combine the failures of all URLs for the file `name`.
 
-    The code is `gone` only if every URL returned it, because an unreachable mirror may have the file.
+    The code is `gone` only if every URL failed with it, because an unreachable mirror may have the file.
     """
     if len(failures) == 1 and f"`{name}`" in failures[0].message:
         return failures[0]
@@ -109,7 +109,7 @@ def status_error(url: str, response: requests.Response, hint: str) -> FetchError
             message,
             code="server-error",
             retry_after_s=_retry_after_s(response.headers.get("Retry-After", "")),
-            hints=("run the command again later; it resumes where it left off", *hints),
+            hints=("run the command again later; it will resume where it left off", *hints),
         )
     return FetchError(message, hints=hints)
 

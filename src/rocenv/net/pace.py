@@ -1,6 +1,6 @@
 """Close connections that deliver almost nothing.
 
-Every byte restarts a timeout, so a server that sends one byte every two seconds would never hit it. This
+A read timeout restarts with every byte, so a server that sends one byte every two seconds would never trigger it. This
 module measures every read from the socket, for headers as well as bodies.
 """
 

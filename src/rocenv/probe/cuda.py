@@ -36,7 +36,7 @@ _GEMM_DEFAULT = -1
 # float16.
 _MATH_FULL_REDUCTION = 16
 
-_out = c_void_p  # an output pointer; ctypes passes byref() and buffers
+_out = c_void_p  # an output pointer; ctypes accepts byref() and buffers for it
 _device_address = c_void_p  # CUdeviceptr, 64 bits
 _matrix = [c_void_p, c_int]  # address, leading dimension
 _typed_matrix = [c_void_p, c_int, c_int]  # address, type, leading dimension
@@ -107,7 +107,7 @@ BLAS = BlasCalls(
     result_apart=False,
     computation=(_COMPUTE_32F, _GEMM_DEFAULT),
 )
-# Our kernel for the `gemm` rung, with the arguments and groups of gemm.SOURCE. It uses only what every PTX
+# Our kernel for the `gemm` rung, with the same arguments and groups as gemm.SOURCE. It uses only what every PTX
 # compiler supports: no shared memory, no instruction newer than sm_30.
 KERNEL = b"""\
 // C = A * B, row-major n x n, n a multiple of 16.
@@ -209,7 +209,7 @@ def open_device(session: Session) -> str:
         if not shown.endswith(_ZLUDA):
             raise Failure(f"nvcuda is not ZLUDA's: its device name `{shown}` does not contain {_ZLUDA}")
         _require_target(session, driver, device)
-    target = session.task.target if zluda else "target not compared without HIP"
+    target = session.task.target if zluda else "target not checked (no HIP)"
     context = ctypes.c_void_p()
     driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     driver.call("cuCtxSetCurrent", context)

@@ -179,7 +179,7 @@ class Buffer:
         self._runtime.upload(self.address, data)
 
     def read(self) -> bytes:
-        """Return the buffer's content."""
+        """Return the buffer's contents."""
         return self._runtime.download(self.address, self.size_bytes)
 
 

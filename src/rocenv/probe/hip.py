@@ -32,7 +32,7 @@ _OPERATION_NONE = 111
 _F16_R, _F32_R = 150, 151
 _GEMM_ALGO_STANDARD, _NO_SOLUTION_INDEX, _GEMM_FLAGS_NONE = 0, 0, 0
 
-_out = c_void_p  # an output pointer; ctypes passes byref() and buffers
+_out = c_void_p  # an output pointer; ctypes accepts byref() and buffers for it
 _sgemm = [
     *(c_void_p, c_int, c_int, c_int, c_int, c_int),  # handle, operations of A and B, m, n, k
     *(_out, c_void_p, c_int, c_void_p, c_int),  # alpha; A, lda; B, ldb

@@ -110,7 +110,7 @@ class HipSession:
     ) -> Any:
         task = {"task": asdict(self._probe.task)} if what in _WITH_TASK else {}
         assert child.stdin is not None
-        with contextlib.suppress(OSError):  # it died; `_read_message` detects that
+        with contextlib.suppress(OSError):  # if the child died, `_read_message` detects that
             child.stdin.write(json.dumps({"do": what, **task, **arguments}).encode() + b"\n")
             child.stdin.flush()
         while True:
@@ -137,14 +137,14 @@ class HipSession:
         end = time.monotonic() + self._probe.timeout_s
         while (left := end - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
-                return self._lines.get(timeout=min(left, _POLL_S))  # Windows delays Ctrl-C until then
+                return self._lines.get(timeout=min(left, _POLL_S))  # Windows delays Ctrl-C during a wait
         return None
 
     def _describe_end(self, child: subprocess.Popen[bytes]) -> str:
         try:
             code = child.wait(self._probe.timeout_s)
         except subprocess.TimeoutExpired:
-            return "the child closed its output but did not end"
+            return "the child closed its output but did not exit"
         how = "crashed" if is_crash(code) else "ended without a response"
         return f"{how}: {describe_exit(code)}{self._last_call()}"
 

@@ -213,7 +213,7 @@ def _unmet(needs: Sequence[str], rung: str, results: Mapping[str, RungResult]) -
     missing = [need for need in needs if need in results and results[need].status != "passed"]
     if not missing:
         return None
-    # Report a fault rather than a missing GPU, because the user can fix it on this machine.
+    # Report a fault rather than a missing GPU, because the user can fix a fault on this machine.
     no_device = all(results[need].no_device for need in missing)
     needed = ", ".join(f"`{need}`" for need in missing if not results[need].no_device)
     detail = NO_GPU if no_device else f"needs {needed}"

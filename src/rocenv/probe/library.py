@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     StatusName = Callable[["Library", int], str]
 
 SUCCESS = 0
-# LOAD_WITH_ALTERED_SEARCH_PATH, which the env's startup code also uses to load them before torch: Windows
+# LOAD_WITH_ALTERED_SEARCH_PATH, which the env's startup code also uses to load libraries before torch: Windows
 # then looks for dependencies among loaded libraries, in the library's own folder, in System32, and on PATH,
 # which begins with the env's folders. ctypes' default excludes PATH, so nvcuda.dll failed to load if HIP was
 # only on PATH; `winmode=0`, the usual workaround, excludes the library's own folder. Libraries from the
@@ -134,7 +134,7 @@ def _fault_code(error: OSError) -> int:
 
 
 def _die(code: int, error: OSError) -> NoReturn:
-    """Exit as the process would have without ctypes."""
+    """Exit with the same code as if ctypes had not caught the fault."""
     sys.stderr.write(f"{error}\n")
     sys.stderr.flush()
     os._exit(code - (1 << 32) if code >= 1 << 31 else code)

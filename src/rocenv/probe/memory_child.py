@@ -1,8 +1,8 @@
 """The child of `mem probe`: allocates GPU memory, writes to it, checks it, and frees it.
 
 A successful allocation does not prove that the memory exists. Therefore, the GPU fills all of it; then the
-child writes unique marks to pages throughout, and reads them back after the last write. A page without its
-mark was mapped twice or not kept.
+child writes unique marks to pages throughout the block, and reads them back after the last write. A missing
+mark means that the page was mapped twice or that its content was lost.
 
 The allocations must not outlive the parent. The child exits when its stdin is closed, even while a vendor
 library is running; on Linux, the kernel also kills it, because a library may hang while loading.
@@ -105,12 +105,12 @@ def try_block(runtime: Runtime, size_bytes: int) -> BlockResult:
         wrong = _find_wrong_page(runtime, block)
     except CallError as error:
         _discard(runtime, block)
-        return BlockResult(outcome="failed", answer=error.name, detail=f"{error} while the block was used")
+        return BlockResult(outcome="failed", answer=error.name, detail=f"{error} while using the block")
     is_counted = before - _free_bytes(runtime) > size_bytes // 2
     try:
         runtime.free(block.at(0))
     except CallError as error:
-        return BlockResult(outcome="failed", answer=error.name, detail=f"{error} when the block was freed")
+        return BlockResult(outcome="failed", answer=error.name, detail=f"{error} while freeing the block")
     if wrong:
         return BlockResult(outcome="wrong", detail=wrong)
     if is_counted and not _becomes_free(runtime, before - size_bytes // 2):
@@ -143,7 +143,7 @@ def fill(
             piece = min(piece, bound - sum(block.size_bytes for block in blocks))
             if piece < least:
                 break
-            # Share the marks of one block among all pieces, because thousands of pieces would take minutes.
+            # Divide one block's marks among all pieces, because thousands of pieces would take minutes.
             marks = max(_MIN_MARKS, _MARKS * piece // bound)
             block = _allocate(runtime, piece, number=len(blocks) + 1, marks=marks)
             if isinstance(block, Block):
@@ -265,7 +265,7 @@ def _find_wrong_page(runtime: Runtime, block: Block) -> str:
 
 
 def _discard(runtime: Runtime, block: Block) -> None:
-    """Free a block and ignore errors, because the end of this process also frees it."""
+    """Free a block and ignore errors, because the block is also freed when this process exits."""
     with contextlib.suppress(CallError):
         runtime.free(block.at(0))
 
@@ -313,7 +313,7 @@ class Worker:
 def _die_with_parent(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it had already died
+        if os.getppid() != parent:  # the parent had already died
             os._exit(0)
 
 

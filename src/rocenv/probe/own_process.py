@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rocenv.probe.wire import Task
 
-# Each Windows C library has its own streams. Python uses the first one; mingw programs use the second one,
+# Each Windows C library has its own streams. Python uses the first library; mingw programs use the second,
 # which comes with the system.
 _C_LIBRARIES = ("ucrtbase", "msvcrt")
 
@@ -42,7 +42,7 @@ def flush_c_streams() -> None:
 def interposers(names: Iterable[str]) -> list[str]:
     """List the vendor functions that are defined before any vendor library is loaded.
 
-    They come from a preloaded library and would be called instead of the prefix's. Windows binds
+    They come from a preloaded library and would be called instead of those in the prefix. Windows binds
     functions to libraries by name, so this cannot happen there.
     """
     if sys.platform == "win32":

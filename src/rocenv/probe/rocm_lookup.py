@@ -1,7 +1,8 @@
 """Query an env's own `rocm_sdk` for the paths of ROCm's libraries, as PyTorch does before loading them.
 
-Arguments: the names that `rocm_sdk` uses for the libraries. It runs by path with the env's own Python, which
-has `rocm_sdk` but not rocenv, so it uses only `rocm_sdk` and the standard library. It writes one line of
+Arguments: the names that `rocm_sdk` uses for the libraries. The env's own Python runs this file by its
+path; it has `rocm_sdk` but not rocenv, so the file uses only `rocm_sdk` and the standard library. The
+output is one line of
 JSON: the version as `release`, each library under its name, and any error as `error`.
 """
 

@@ -45,7 +45,7 @@ def check_lookup(task: Task) -> None:
     try:
         found: dict[str, str] = json.loads(done.stdout)
     except ValueError:
-        raise Failure(f"the env's Python ended with exit code {done.returncode} in `rocm_sdk`") from None
+        raise Failure(f"the env's Python exited with code {done.returncode} in `rocm_sdk`") from None
     if task.release and found.get("release", task.release) != task.release:
         raise Failure(
             f"package `rocm` is {found['release']}, but the lock has {task.release}; "

@@ -47,7 +47,7 @@ _BLOCK = 65521
 
 
 def load(session: Session) -> str:
-    """Load every library and bind all symbols; their origin is checked after every rung.
+    """Load every library and bind all symbols; the libraries' origin is checked after every rung.
 
     If ROCm comes as wheels, PyTorch finds its libraries through `rocm_sdk`, which must find the same ones.
     """
@@ -195,7 +195,7 @@ def kernel(session: Session) -> str:
     ones = [1.0] * (n * n)
     data = _run_kernel(session, n, ones, ones)
     exact = [gemm.Expected(float(n), 0.0)] * (n * n)
-    _require(gemm.difference(data, exact, n, "float32"), "the kernel ran, but")
+    _require(gemm.difference(data, exact, n, "float32"), "the kernel ran, but the result is wrong")
     return f"multiplied {n}x{n} matrices of ones using {session.code_object.name}"
 
 

@@ -1,8 +1,8 @@
 """The `torch` rung: a matrix multiplication and a convolution in the env's torch, checked on the CPU.
 
-Arguments: SEED, and `hip` or `zluda`: what torch must use. It is run by its path with the env's own Python,
-which has torch but not rocenv, so it uses only torch and the standard library. It writes a line of JSON in
-the same format as the children of other rungs, and then exits with code 0.
+Arguments: SEED, and `hip` or `zluda`: the API that torch must use. The env's own Python runs this file by
+its path; it has torch but not rocenv, so the file uses only torch and the standard library. The output is a
+line of JSON in the same format as that of the other rungs' children, and the exit code is 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRANSFORM_LOSS = 256
 
 
 def _within(got: Any, exact: Any, magnitude: Any, factor: float) -> str:
-    """Describe what is wrong with `got`, or "" if each element is within factor * magnitude of `exact`."""
+    """Describe what is wrong with `got`; return "" if it is within factor * magnitude of `exact`."""
     values = got.double().cpu()
     error = (values - exact).abs()
     wrong = int((~(error <= factor * magnitude)).sum())  # NaN is wrong
@@ -58,7 +58,7 @@ def conv2d(torch: Any, device: str) -> str:
 
 
 def runs_on(torch: Any, expected: str) -> str:
-    """Describe why this torch is not built for `expected`, hip or zluda, or "" if it is."""
+    """Explain why this torch is not built for `expected` (hip or zluda), or return "" if it is."""
     if expected == "hip":
         return "" if torch.version.hip else "is not a ROCm build"
     if torch.version.hip or not torch.version.cuda:

@@ -12,8 +12,8 @@ Runtime = Literal["hip", "cuda"]
 AnswerStatus = Literal["passed", "failed", "skipped"]
 NO_GPU = "no GPU here"
 STANDIN = "STAND-IN, not a GPU runtime"
-# A child writes this before each call into a vendor library, so the last line names a call that never
-# returned.
+# A child writes this before each call into a vendor library, so if a call never returns, the last line
+# names it.
 CALLING = "rocenv: calling "
 # On Windows, a crashing child writes this with the exception code and the library in which it faulted.
 FAULT = "rocenv: fault "
@@ -54,7 +54,7 @@ class Task:
 
 
 def valid_text(text: str) -> str:
-    """Escape invalid UTF-8, such as bytes of a path."""
+    """Escape lone surrogates, such as undecodable bytes in a path."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -76,7 +76,7 @@ SMALLEST_BYTES = 1 << 20  # size of the smallest test block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A line from `mem probe`'s child; a request produces any number of `progress` lines and one other."""
+    """A line from `mem probe`'s child: for each request, any number of `progress` lines, then a result."""
 
     kind: Kind
     what: Any
@@ -121,7 +121,7 @@ class FillResult:
     outcome: Outcome
     total_bytes: int
     pieces: int
-    smallest_bytes: int  # size of the smallest piece; 0 if there are none
+    smallest_bytes: int  # size of the smallest piece; 0 if there are no pieces
     detail: str = ""
 
 

@@ -27,7 +27,7 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
     Pass the user's original request, because `NO_TORCH` differs from an unspecified torch.
 
     Raises:
-        RocenvError: The app is unknown or does not exist for the platform; exit code 2.
+        RocenvError: The app is unknown or not available for the platform; exit code 2.
     """
     if not request.app:
         return request, ()
@@ -61,7 +61,7 @@ def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
 def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
     """Yield notes for a set that does not include its app, so that users know to provide the program.
 
-    `again` is the command for a different set, without its options.
+    `again` is the command, without options, that selects a different set.
     """
     case, rocm = Case(request=lock.request, matrix=matrix, machine=machine), lock.part("rocm")
     row = next((each for each in matrix.launcher if each.key == lock.request.app), None)

@@ -1,4 +1,4 @@
-"""Search: enumerate combinations, filter them with reasons, and sort the remaining ones.
+"""Search: enumerate combinations, record why some do not work, and sort the others.
 
 A kind of set (`linux`, `zluda`, `windows`) enumerates its combinations, with one choice per component.
 Each combination lists its violated constraints and its rank; it works if it violates none. There are at most
@@ -97,7 +97,7 @@ class Kind(Protocol):
         ...
 
     def rejection(self, constraint: str, parts: Any, case: Case) -> Rejection:
-        """Explain which constraint a combination violates, citing the source of that fact."""
+        """Explain how a combination violates a constraint, citing the source of the fact."""
         ...
 
 
@@ -173,7 +173,7 @@ def requirements(broken: Constraints) -> Constraints:
 
 
 def requirement_behind(constraint: str) -> str:
-    """Return the requirement behind a constraint, including `driver: …`, or "" for a fact."""
+    """Return the requirement behind a constraint (`driver` for `driver: …`), or "" for a fact."""
     name = constraint.partition(":")[0]
     return name if name in REQUIREMENTS else ""
 
@@ -205,7 +205,7 @@ def explanation(broken: Iterable[Constraints]) -> list[str]:
 
 
 def example(constraint: str, lines: Iterable[str], found: dict[Constraints, Combination]) -> Combination:
-    """Find the best combination that violates this line in an explanation and no other line."""
+    """Find the best combination that violates this constraint in an explanation, but no other."""
     others = frozenset(lines) - {constraint}
     shown = [each for broken, each in found.items() if constraint in broken and not others & broken]
     return min(shown, key=lambda each: (len(each.broken), each.rank))

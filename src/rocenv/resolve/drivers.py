@@ -94,7 +94,7 @@ def display_is_older(display: str, row: WslNeeds) -> bool | None:
 
 
 def named_driver(row: WslNeeds) -> str:
-    """Return the oldest driver of a row in both numberings: AMD's, and the one that Windows shows."""
+    """Return a row's oldest driver in both numbering schemes: AMD's, and the one that Windows shows."""
     return row.driver + (f" (DriverVersion {row.driver_file})" if row.driver_file else "")
 
 
@@ -107,7 +107,7 @@ def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str
     if unlisted := [each for each in lock.request.targets if row.targets and each not in row.targets]:
         yield (
             f"on WSL, ROCm may not find {' and '.join(unlisted)}: AMD does not list it for WSL"
-            " (`rocenv explain wsl`); or use rocenv on Windows itself"
+            " (`rocenv explain wsl`); alternatively, use rocenv on Windows itself"
         )
     if row.library != "included":
         yield f"on WSL, ROCm {rocm.version} needs {row.needs} (`rocenv explain wsl`)"

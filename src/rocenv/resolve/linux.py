@@ -10,7 +10,7 @@ supports the target although rocBLAS has no kernels for it.
 2. A release tested with the machine's kernel driver or on an equally old kernel, if that is known.
 3. Packages before wheels, unless PyTorch or `--dev` is requested: programs other than Python find libraries
 by their package names, but wheels use different names and have no search path.
-4. The vendor supports the target; the builders mark it release-ready; only the libraries include it.
+4. Support for the target: by the vendor; marked release-ready by the builders; only in the libraries.
 5. The vendor's own channel before a distribution's.
 6. How reliable the data about the release and the target is: stated by the vendor or tested, reported,
 inferred.
@@ -128,7 +128,7 @@ def _is_requested(row: RocmSet | RocmWheels, case: Case) -> bool:
 
 
 def _native(row: RocmSet | RocmWheels, case: Case) -> str:
-    """Distinguish tested kernels from kernels in wheels that were only built."""
+    """Distinguish tested kernels from those in wheels that were built but not tested."""
     unproved = isinstance(row, RocmWheels) and wheels.promise(row, case.request.targets) == wheels.BUILT
     return "built" if unproved else "native"
 

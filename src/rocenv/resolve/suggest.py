@@ -85,7 +85,7 @@ def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
 
 
 def _other_drivers(case: Case) -> list[str]:
-    """Group drivers by the ranges that include them; list the newest in each group except the current one."""
+    """Group drivers by the ranges that include them; list the newest of each group but the current one."""
     matrix = case.matrix
     rows: list[ZludaBuild | Verdict | RocmWheels] = [*matrix.zluda, *matrix.verdict, *matrix.rocm_wheels]
     ranges = {row.driver for row in rows if row.driver}

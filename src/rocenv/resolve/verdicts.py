@@ -36,8 +36,8 @@ class Facts(NamedTuple):
 def applies(row: Verdict, facts: Facts) -> bool:
     """Whether a set meets all of a verdict's conditions, as far as the facts are known.
 
-    No other function decides this. Conditions on undecided facts are treated as met. Conditions that a row
-    cannot express (`only_if`) are not checked.
+    No other function decides this. Conditions on undecided facts are treated as met. Conditions stated only
+    as text (`only_if`) are not checked.
     """
     return (
         facts.platform in (None, row.platform)

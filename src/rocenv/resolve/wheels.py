@@ -151,7 +151,7 @@ def other_release(torch: TorchSet, row: RocmWheels, name: str, case: Case) -> Re
     if not any(goes_with(each, row) for each in case.matrix.torch):
         text = f"no PyTorch release is built for {name}, and {title(torch)} does not work with it"
     text += ": all wheels in an env must be for the same ROCm release"
-    if row.note and not row.floating:  # the note warns about mixing them
+    if row.note and not row.floating:  # the note warns about mixing releases
         text += f"; {row.note}"
     return rejected(
         torch, title(torch), f"torch for ROCm {row.version}", f"built for ROCm {torch.rocm}", text

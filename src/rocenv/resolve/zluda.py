@@ -161,7 +161,7 @@ def has_kernels(sdk: HipSdk, case: Case) -> bool:
 
 
 def recommended(sdk: HipSdk, case: Case) -> list[GoodSet]:
-    """List app developers' recommendations for the target with an SDK and an accepted build."""
+    """List app developers' recommendations for the target with an SDK and a build that the request allows."""
     request = case.request
     return [
         row
@@ -178,7 +178,7 @@ def recommended(sdk: HipSdk, case: Case) -> list[GoodSet]:
 
 
 def serves(asset: Asset, version: str, target: str = "") -> bool:
-    """Whether an archive is for an SDK, or is reported to work with it for the target."""
+    """Whether an archive is for an SDK, or is reported to work with it on the target."""
     release = series(version)
     is_for = release in asset.rocm or version.split(".")[0] in asset.rocm
     return asset.platform == "windows" and (is_for or target in asset.also.get(release, ()))
@@ -219,7 +219,7 @@ def _packs_for(sdk: HipSdk, case: Case) -> list[Pack]:
 
 
 def packs_of(case: Case) -> list[Pack]:
-    """List the rocBLAS packs for the target with any features, because Windows uses only one variant."""
+    """List the rocBLAS packs for the target, whatever its features, because Windows uses only one variant."""
     return [
         row
         for row in case.matrix.pack
@@ -325,7 +325,7 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
     yield from dict.fromkeys(_known(parts, case))
     for good in _recommending(parts, case):
         if good.driver and not case.driver:
-            yield f"{good.by} recommends it for display drivers {good.driver} ({good.source})"
+            yield f"{good.by} recommends this set for display drivers {good.driver} ({good.source})"
 
 
 def _pack_notes(pack: Pack, target: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ def note(glibc: str) -> str:
     """Explain the effect of a bundled C library."""
     return (
         f"the set needs glibc {glibc}, which is newer than this machine's, so it includes its own; programs "
-        "that use it must start through its loader (`rocenv run`, or `rocm-exec` in an active env)"
+        "that use the set must be started through its loader (`rocenv run`, or `rocm-exec` in an active env)"
     )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GENERAL = "pypi:"  # key of `[mirrors]` for the general index
+GENERAL = "pypi:"  # key in `[mirrors]` for the general index
 
 
 def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def find_python(spec: str, uv: Uv) -> Interpreter:
 
 
 def fetch_archive(version: str, uv: Uv) -> tuple[str, Path]:
-    """Let uv download the archive of a Python unless it is cached, and return uv's key for it and the file.
+    """Let uv download a Python's archive unless it is cached; return uv's key for the Python, and the file.
 
     Raises:
         RocenvError: uv does not provide this Python, or cannot download it.
@@ -110,7 +110,7 @@ def fetch_archive(version: str, uv: Uv) -> tuple[str, Path]:
         raise RocenvError(f"uv cannot download Python {version}", hints=_HINTS, code="python-missing")
     kept = uv.cache / "pythons" / keys[0]
     with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
-        # uv checks the hash only during an installation.
+        # uv checks the hash only when installing, so let it install.
         environ = {**uv.environ, "UV_PYTHON_CACHE_DIR": str(kept)}
         done = _install(keys[0], replace(uv, environ=environ, pythons=Path(folder)))
     archives = sorted(kept.glob("*.tar.gz")) if not done.code else []
@@ -250,7 +250,7 @@ def _is_version(spec: str) -> bool:
 
 
 def _allows(spec: str, version: str) -> bool:
-    """Whether `spec` contains a version, as opposed to a path or a name."""
+    """Whether `spec` allows a version; False if `spec` is a path or a name."""
     if not _is_version(spec):
         return False
     from packaging.specifiers import InvalidSpecifier, SpecifierSet

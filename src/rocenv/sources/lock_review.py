@@ -86,8 +86,8 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     name, version and hash. A wheel that was already downloaded may have any URL.
 
     The URL of a file in a bundle says nothing about its origin. So the review lists the file unless its hash
-    is in this home, in rocenv's data, or in an index that its distributor signed. In these cases the URL must
-    be known, because the env keeps it for repairs.
+    is in this home, in rocenv's data, or in an index that its distributor signed. If it is, the URL must
+    still be known, because the env keeps it for repairs.
 
     Raises:
         DataError: The lock changes a variable that locks are not allowed to change.
@@ -247,7 +247,7 @@ def _split(url: str) -> Place:
 
 
 def _foreign_host(url: str, places: Sequence[Place]) -> str:
-    """Return the server of a URL outside all known origins, or "" if it is inside one."""
+    """Return a URL's server if the URL is outside all known origins, otherwise ""."""
     origin, path = plain_place(url)
     if origin:
         for known, folder in places:

@@ -271,7 +271,7 @@ def _closure(
 ) -> dict[str, str]:
     """Let uv select the dependencies of the builds: project -> version.
 
-    The kernels for each target are an extra in the metadata of the builds.
+    The kernels for each target are an extra in the builds' metadata.
     """
     extras = f"[{','.join(f'device-{target}' for target in request.targets)}]"
     requirements = [
@@ -291,7 +291,7 @@ def _closure(
     for name, target in product(row.kernels, request.targets):
         if name in builds and row.kernels[name].replace("{target}", target) not in versions:
             raise NotAvailable(f"{name}=={builds[name].version} has no kernels for {target}")
-    if not rocm.flat:  # its builds are named by date
+    if not rocm.flat:  # builds in a flat index are named by date
         _require_one_release(versions, _rocm_of(builds["torch"].version))
     return versions
 

@@ -29,8 +29,8 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
 
     Args:
         place: The channel or index host that the body contacts.
-        context: The home for the record, and the mirrors: failures of other mirrors are ignored.
-        named: Whether the user specified `place`, so that earlier failures are ignored.
+        context: Its home stores the record; failures recorded with different mirrors are ignored.
+        named: Whether the user specified `place`; if so, earlier failures are ignored.
         hint: What to do instead of waiting.
 
     Raises:
@@ -55,7 +55,7 @@ def tracked(place: str, context: Context, *, named: bool = False, hint: str = ""
 
 
 def _require_no_failure(file: Path, mirrors: Mirrors, hint: str) -> None:
-    """Raise the failure recorded a few minutes ago, unless the mirrors have changed since then."""
+    """Raise a failure recorded in the last few minutes, unless the mirrors have changed since then."""
     try:
         note = load_json(file)
         age_s = time.time() - float(note["at_s"])

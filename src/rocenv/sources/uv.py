@@ -222,7 +222,7 @@ class Uv:
         return outcome
 
     def _discard_cache(self) -> None:
-        """Clear uv's cache, which may contain a page from an unencrypted URL under the URL of the index.
+        """Clear uv's cache, which may contain a page from an unencrypted URL, stored under the index's URL.
 
         If that fails, the marks stay, and the next call tries again.
         """
@@ -320,7 +320,7 @@ class Uv:
         environ |= {"UV_PYTHON_DOWNLOADS": "manual", "UV_PYTHON_INSTALL_DIR": str(self.pythons)}
         environ |= {"UV_NO_WRAP": "1", "RUST_LOG": _LOG}  # `Outcome` parses lines
         if bundle := environ.get("REQUESTS_CA_BUNDLE"):
-            # The certificates that rocenv's own connections trust.
+            # Trust the same certificates as rocenv's own connections.
             environ.setdefault("SSL_CERT_FILE", bundle)
         return environ if plain_http else _without_plain_http(environ)
 
@@ -328,7 +328,7 @@ class Uv:
 def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
     """Change environment variables so that uv cannot follow a link or redirect to an unencrypted URL.
 
-    Behind an https proxy, uv still reaches the hosts in `NO_PROXY`, so `_ask` then checks uv's log.
+    Behind an https proxy, uv still reaches the hosts in `NO_PROXY` directly, so `_ask` checks uv's log.
     """
     kept = {name: value for name, value in environ.items() if name.upper() != "HTTP_PROXY"}
     if not {"HTTPS_PROXY", "ALL_PROXY"} & {name.upper() for name, value in kept.items() if value}:

@@ -105,7 +105,7 @@ class Outcome:
         return found[1] if found else ""
 
     def require_protected(self, index_url: str, environ: Mapping[str, str], *, plain_http: bool) -> None:
-        """Raise FetchError if a certificate is not trusted, or a URL is unencrypted without `plain_http`."""
+        """Raise FetchError if a certificate is not trusted or, unless `plain_http`, a URL is unencrypted."""
         name = index_name(index_url)
         if self.code and "invalid peer certificate" in self.stderr:
             unused = [each for each in ("UV_INSECURE_HOST", "PIP_TRUSTED_HOST") if environ.get(each)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Local filesystems with locks, hard links and permissions.
 _SUITABLE = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "xfs", "zfs"})
-# Folders in which the system or the desktop mounts disks; all of them belong to root, who may run rocenv.
+# Folders where the system or desktop mounts disks; if root runs rocenv, it owns them, so exclude them.
 _OF_SYSTEM = frozenset(
     {"boot", "efi", "etc", "home", "media", "nix", "opt", "root", "run", "snap", "tmp", "usr", "var"}
 )
@@ -27,7 +27,7 @@ _FIXED_DRIVE = 3  # Source: GetDriveTypeW
 
 
 class Room(NamedTuple):
-    """A folder on a disk with free space; it does not have to exist."""
+    """A folder on a disk with free space; the folder does not have to exist."""
 
     folder: Path
     free_bytes: int
@@ -78,7 +78,7 @@ def _is_usable(folder: Path) -> bool:
     with contextlib.suppress(OSError):
         flags = os.statvfs(folder).f_flag & (os.ST_RDONLY | os.ST_NOEXEC)
         own = folder.is_dir() and folder.stat().st_uid == os.geteuid()
-        # Characters that PATH or the dynamic loader interpret.
+        # PATH and the dynamic loader treat these characters specially.
         return own and not flags and os.access(folder, os.W_OK) and not set(":;$") & set(str(folder))
     return False
 

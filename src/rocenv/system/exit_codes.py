@@ -18,7 +18,7 @@ _ABORT = (
 _INSTRUCTION = ("it used an instruction that this CPU does not support", "它使用了这颗 CPU 不支持的指令")
 _NONE = ("", "")
 # Each code's name and, if the name does not explain it, its meaning in English and Chinese.
-# Source: MS-ERREF, "NTSTATUS Values"; the C runtime's abort() also ends with 0xC0000409.
+# Source: MS-ERREF, "NTSTATUS Values"; the C runtime's abort() also exits with 0xC0000409.
 _NTSTATUS = {
     0x40010004: ("ended by a debugger or at log-off", _NONE),
     0xC0000005: ("access violation", _ACCESS),
@@ -64,7 +64,7 @@ _REPORTED_BY_SHELLS = (
     *("SIGSEGV", "SIGPIPE", "SIGTERM", "SIGXCPU", "SIGXFSZ", "SIGSYS"),
 )
 _CONTROL_C = 0xC000013A
-_OWN_NEGATIVE = 0xFFFF0000  # programs that return -1, -2 … have higher values
+_OWN_NEGATIVE = 0xFFFF0000  # the exit codes -1, -2, … are above this
 _LAST_SIGNAL = 255
 
 
@@ -111,7 +111,7 @@ def meaning_of_exit(code: int, language: Language = "en") -> str:
 def through_shell(code: int) -> int:
     """Convert the exit code of a program that could be a shell script: signals become negative numbers.
 
-    A shell reports a signal as 128 plus its number, so 139 becomes -11, as if the program itself had ended.
+    A shell reports a signal as 128 plus its number, so 139 becomes -11, as if no shell had been involved.
     Do not use this for programs with their own codes in that range. Windows codes are unchanged.
     """
     if WINDOWS or not 128 < code < 160:
@@ -135,7 +135,7 @@ def is_crash(code: int) -> bool:
 def own_exit_code(code: int) -> int:
     """Return the `sys.exit` or `os._exit` argument that reproduces how a child ended.
 
-    On Windows, it keeps all 32 bits: both functions take a signed number, and `sys.exit` turns larger numbers
+    On Windows, all 32 bits are kept: both functions take a signed number, and `sys.exit` turns larger numbers
     into -1. As in shells, a signal becomes 128 plus its number.
     """
     if WINDOWS:

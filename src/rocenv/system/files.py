@@ -169,7 +169,7 @@ def break_link(path: Path) -> None:
 def remove_tree(path: Path) -> None:
     """Remove a folder that rocenv created, if it exists, including its write-protected subfolders.
 
-    If a link has replaced it, remove only the link. This never changes file modes, because the store and
+    If a link has replaced it, remove only the link. File modes never change, because the store and
     other envs can share the files.
     """
     if is_link_at(path):
@@ -262,7 +262,7 @@ def beside(path: Path, purpose: str) -> Path:
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write `data` to `path` atomically: readers see either the old or the complete new contents.
 
-    The file's mode is `mode` minus the umask, even if an existing file has a different one.
+    The file's mode is `mode` minus the umask, even if it replaces a file with a different mode.
     """
     staging = beside(path, "new")
     try:
@@ -285,7 +285,7 @@ def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
     """Write all of `data` at `offset` and let the kernel evict it from memory once it is on disk.
 
     Use this for gigabytes that will not be read soon, because caching them would evict everything else and
-    take longer than writing. Kernels and filesystems without support write normally.
+    take longer than writing. Without support from the kernel and the filesystem, it writes normally.
     """
     while data and _uncached_writes[0]:
         try:

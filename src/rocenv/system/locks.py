@@ -39,7 +39,7 @@ def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[N
         path: The lock file. It is created if missing, and never removed, because removing it would cause a
             race.
         shared: Allow other shared holders (on Windows every lock is exclusive).
-        waiting: A message for stderr, printed once if the lock is taken.
+        waiting: A message for stderr, printed once if another process holds the lock.
 
     Raises:
         PrefixError: The lock file is a link, or the filesystem does not support locks.

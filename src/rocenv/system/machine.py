@@ -25,7 +25,7 @@ NETWORK_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "fuse.sshfs", "fuse.rclone", "fuse.s3fs"}
 )
 
-# Opening a file for inspection must not block or leak to children; Windows has neither flag.
+# Opening a file must not block, and children must not inherit it; Windows has neither flag.
 _PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _MAX_BYTES = 16 << 20  # size limit of `read_text`
 
@@ -51,7 +51,7 @@ class Answers:
     tried: dict[tuple[str, str], Plain] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     shown: Callable[[str], bool] = bool  # variables to list while recording
-    rows: dict[str, dict[str, object]] = field(default_factory=dict)  # for copies that are JSON objects
+    rows: dict[str, dict[str, object]] = field(default_factory=dict)  # answers in JSON files, by key
 
     def keep_file(self, path: str, text: str, error: int) -> None:
         """Record the result of reading a file; if it was read before, keep the longer text."""
@@ -159,7 +159,7 @@ def missing_sysroot() -> str:
 
 
 def environment() -> Mapping[str, str]:
-    """The examined machine's environment variables, or this process's if it has none."""
+    """The environment variables from the recorded answers, or this process's if there are none."""
     if _given is not None:
         return Variables(_given.variables, windows=_given.windows)
     if _kept is not None:

@@ -99,7 +99,7 @@ def missing(path: str | Path, folders: Iterable[str | Path], system: Iterable[st
     """Walk a library's imports breadth-first and describe missing or incompatible ones.
 
     The search covers `folders` in this order, then `system`; Windows' own folders are assumed to be complete.
-    Raises as `read` does if the library itself is invalid.
+    Raises the same errors as `read` if the library itself is invalid.
     """
     root, name = read(path), Path(path).name
     searched, windows = _Folders(folders), _Folders(system)

@@ -1,4 +1,4 @@
-"""Keep files private to their owner: modes and the umask; Windows uses other permissions."""
+"""Keep files private to their owner through modes and the umask; Windows uses other permissions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def make_closed(folder: Path) -> None:
 
 
 def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
-    """Open a regular file that rocenv owns; raise OSError for a link or anything else."""
+    """Open a regular file that rocenv owns; raise OSError for a link or any other kind of file."""
     plain = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags | plain, mode)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -66,7 +66,7 @@ def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
 
 
 def is_exposed(folder: Path, owners: Collection[int], mask: int) -> bool:
-    """Whether a folder has a different owner or a write permission in `mask`, or False if it is missing."""
+    """Whether a folder's owner is not in `owners` or its mode has a bit in `mask`; False if missing."""
     try:
         info = folder.stat()
     except OSError:
@@ -117,7 +117,7 @@ def close_below(folder: Path, mask: int) -> str:
 def _close(descriptor: int, mask: int) -> None:
     info = os.fstat(descriptor)
     if stat.S_ISDIR(info.st_mode) and hasattr(os, "removexattr"):
-        with contextlib.suppress(OSError):  # it would allow others to access files created later
+        with contextlib.suppress(OSError):  # a default ACL would let others access files created later
             os.removexattr(descriptor, "system.posix_acl_default")
     if info.st_mode & mask:
         with contextlib.suppress(OSError):

@@ -95,14 +95,14 @@ def run(
     the program cannot be started, the result has a `problem`.
 
     Args:
-        argv: The program's path and arguments; on Windows also a complete command line.
+        argv: The program's path and arguments, or a complete command line on Windows.
         environ: The child's environment, or None for this process's environment.
         cwd: The child's working directory.
         stdin: The child's standard input.
         stdout: `KEEP`, `DROP`, or a file to write to.
         stderr: `KEEP`, `DROP`, `MERGE` (into stdout), or a file to write to.
         timeout_s: The child's maximum run time.
-        limit_bytes: The maximum size of stdout, and of stderr.
+        limit_bytes: The size limit for stdout and for stderr.
         plain_scripts: Run a script without `#!` with sh, as shells do.
         on_line: Called in this thread with each line on standard error as it arrives.
         on_wait: Called several times a second while the child runs.
@@ -325,7 +325,7 @@ def _exit_if(received: Sequence[int]) -> None:
 
 
 def exit_by_signal(number: int, _frame: object) -> NoReturn:
-    """Exit with a signal's shell exit code; a handler for `handled`."""
+    """Exit with the shell's exit code for a signal; a handler for `handled`."""
     raise SystemExit(128 + number)
 
 

@@ -20,7 +20,7 @@ def system_program(name: str) -> str | None:
 
 
 def program_on_path(name: str) -> str | None:
-    """Find any other helper program in the absolute folders on PATH.
+    """Find a helper program that need not be trusted, in the absolute folders on PATH.
 
     Empty and relative entries could run a program planted in the current folder.
     """

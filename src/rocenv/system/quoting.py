@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _BATCH = (".bat", ".cmd")
 # Source: `ftype`, `assoc` and PATHEXT on a fresh Windows installation
 _PATHEXT = ".COM;.EXE;.BAT;.CMD"
-# Characters without a special meaning to cmd; words made of these need no quotes.
+# Characters without a special meaning to cmd; words made of these do not need quotes.
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789#$*+-./:?@\\_")
 
 
@@ -91,7 +91,7 @@ def _for_cmd(word: str, always: bool = False) -> str:
 def shell_join(*words: str) -> str:
     """Quote a command, or one word of it, for this machine's shell.
 
-    On Windows, the quotes work for programs and for cmd; characters that cannot be quoted for cmd, such as
+    On Windows, both programs and cmd understand the quotes; characters that cannot be quoted for cmd, such as
     `%`, are unchanged.
     """
     return " ".join(map(_quoted, words)) if WINDOWS else shlex.join(words)

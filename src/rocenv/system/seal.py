@@ -1,4 +1,4 @@
-"""Sealed files, which are valid only in the home that wrote them; other caches are rebuilt.
+"""Sealed files, which are valid only in the home that wrote them; invalid ones are rebuilt.
 
 The first line is a keyed hash of the rest. Only users who can write to the home can read the key.
 """
@@ -38,7 +38,7 @@ def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
 def read_sealed(path: Path, key_file: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """Read a file that `write_sealed` wrote to this path with this key.
 
-    A user who can read the home but not its key trusts files that only the home's owner could have written.
+    For a user who can read the home but not its key, a file is valid if only the home's owner could have written it.
 
     Raises:
         DataError: The seal is invalid.

@@ -9,7 +9,7 @@ from tests.shells.driver import Driver, Work, program
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Without keywords (`set`, `if`), because an alias for a keyword breaks every script.
+# Keywords (`set`, `if`) are omitted, because an alias for a keyword breaks every script.
 _NAMES = "cd echo source unset setenv unsetenv eval exit shift repeat hash printf test env rocenv".split()
 
 
@@ -19,7 +19,7 @@ class Tcsh(Driver):
     suffix = ".csh"
     modes: ClassVar[dict[str, str]] = {
         "plain": "",
-        # tcsh has only a command-line option for this mode.
+        # tcsh can enable this mode only with a command-line option.
         "errexit": "if ($?T_STRICT == 0) then\nsetenv T_STRICT 1\nexec tcsh -ef $0:q\nendif",
     }
     oddities: ClassVar[dict[str, str]] = {

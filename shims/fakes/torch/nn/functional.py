@@ -1,4 +1,4 @@
-"""Functional layers that use the same libraries as in torch."""
+"""Functional layers that use the same libraries as the real torch."""
 
 import os
 from array import array
@@ -43,7 +43,7 @@ def conv2d(image, weight, padding=0):
 
 
 def _patches(planes, shape, window, padding, size):
-    """Return the inputs to multiply with each window element."""
+    """Return the inputs to multiply by each window element."""
     height, width = shape
     padded_width = width + 2 * padding
     found = array(planes[0].typecode)

@@ -13,9 +13,9 @@ A hook adds the function `rocenv`, completion, and activation upon entering a fo
   active.
 - `rocenv trust ...` calls the program and makes the shell look for a `.rocenv` again.
 - Everything else calls the program with unchanged arguments and exit code.
-- At each prompt, the hook finds the nearest `.rocenv`, a regular file in this folder or a parent, and
+- At each prompt, the hook finds the nearest `.rocenv`, a regular file in the current folder or a parent, and
   compares its path and first line with the previous ones. If they differ, it runs `rocenv trust --check` to
-  get the env's name. When the user leaves that folder, it deactivates the env that it activated, unless
+  get the env's name. When the user leaves the folder with that file, the hook deactivates the env that it activated, unless
   another env has been activated since then. The exit code of the user's last command is preserved.
 - Completion calls `rocenv complete WORD...` (`commands/complete.py` documents the output).
 

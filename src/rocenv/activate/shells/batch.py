@@ -27,7 +27,7 @@ _PREFIX = "%_ROCENV_P%"  # contains the prefix while the script runs
 # Variables that venv scripts save as `_OLD_VIRTUAL_...` and restore, with their defaults. Source: CPython,
 # Lib/venv/scripts/nt
 _VENV = {"PATH": "", "PROMPT": "$P$G"}
-# Variables that contain folders, used to write paths inside those folders in ASCII.
+# Variables that contain folders; with them, paths below those folders can be written in ASCII.
 _KNOWN = ("LOCALAPPDATA", "APPDATA", "USERPROFILE")
 
 
@@ -134,7 +134,7 @@ def _copies(ident: str, name: str, value_of: str) -> str:
 
 
 def _restore(ident: str, name: str) -> str:
-    """Render code that restores a saved value, or removes the env's entries if the user has changed it."""
+    """Render code that restores a saved value, or removes the env's entries from a changed value."""
     return f"""\
 @set "_ROCENV_X="
 {_check(name, "restored")}
@@ -198,7 +198,7 @@ def _report(env: Env) -> list[str]:
 
 
 def _shown(env: Env) -> str:
-    # Take the name from the folder, because the name may contain characters that the script cannot.
+    # Take the name from the folder at run time, because the script must be ASCII but the name may not be.
     is_folder = env.label == env.name == env.prefix.rpartition("\\")[2]
     if is_folder and not env.label.isascii():
         return '@for %%N in ("%_ROCENV_P%") do @set "_ROCENV_V=%%~nxN"'

@@ -1,9 +1,9 @@
 """elvish: `activate.elv`, which is read and evaluated, because elvish cannot source a file.
 
 Definitions in evaluated code disappear when the code ends, so the script adds `deactivate` to the prompt's
-namespace. A user's script has no prompt, and elvish compiles the complete script before running it. So such
-a script must define `fn deactivate { }` before the line that activates the env, because that line assigns
-to the name.
+namespace. A user's script has no prompt, so activation assigns to the script's own `deactivate`. elvish
+compiles the complete script before running it, so the script must define `fn deactivate { }` before the
+line that activates the env.
 """
 
 from __future__ import annotations

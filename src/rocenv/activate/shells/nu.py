@@ -1,7 +1,7 @@
 """nushell: `activate.nu`, and the env's data for the hook.
 
-The hook reads the data because nushell cannot source a path that is known only at run time. An env consists
-only of data, which `nu-library.nu` applies.
+The hook reads the data because nushell cannot source a path that is known only at run time. Here, an env is
+only data, which `nu-library.nu` applies.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _list(values: Iterable[str]) -> str:
 def hook(place: Place) -> str:
     """Render the hook for the nushell version that NU_VERSION specifies.
 
-    Versions without the sigil convert untyped words (`1kb` to a size), so completion is not supported there.
+    Versions without `%` convert untyped words (`1kb` to a size), so completion is not supported there.
     """
     code = resource_text("nu-library.nu") + resource_text("nu-hook.nu")
     if re.match(_WITHOUT_SIGIL, os.environ.get("NU_VERSION", "")):

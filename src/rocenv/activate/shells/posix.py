@@ -6,7 +6,7 @@ they need it, so you can deactivate an env even after it was removed.
 
 bash on Windows (Git, MSYS2, Cygwin) uses the same script. There, `PATH` is a list of paths such as `/c/Users`
 (MSYS2, Git) or `/cygdrive/c/Users` (Cygwin), which the runtime converts for Windows programs; all other
-values use Windows' own format. The script derives the form from the shell's variables, because `cygpath`
+values use Windows' own format. The script determines which form `PATH` has from the shell's variables, because `cygpath`
 would start a process.
 """
 
@@ -214,7 +214,7 @@ def zsh_hook(place: Place) -> str:
 
 
 def plain_hook(place: Place) -> str:
-    """Render the hook for other POSIX shells, where `cd` looks for a `.rocenv` instead of a prompt hook."""
+    """Render the hook for other POSIX shells, where `cd`, not a prompt hook, looks for a `.rocenv`."""
     words = {
         "DO": r"\command",
         "LOCAL": ":",

@@ -1,8 +1,8 @@
 """Blender: make Cycles use HIP in background renders.
 
 Blender exits with 0 even if it rendered on the CPU. `--cycles-device HIP` has to come after `--`, where many
-add-ons and user scripts reject unknown arguments, so rocenv cannot add it. Instead, a Python expression that
-runs before the user's scripts has the same effect.
+add-ons and user scripts reject unknown arguments, so rocenv cannot add it. Instead, it adds a Python
+expression that has the same effect and runs before the user's scripts.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def room_for(context: LaunchContext, given: Given, devices: Sequence[Device], mo
 
 
 def _memory(device: Device, context: LaunchContext, memories: Sequence[GpuMemory]) -> GpuMemory | None:
-    """Find the memory usage of a GPU that a program lists; return None if its entry is ambiguous."""
+    """Find the memory usage of a GPU that a program lists; return None if no single GPU matches."""
     environ, lock = context.start.environ, context.start.record.lock
     number = _NUMBER.search(device.name)
     index = int(number[0]) if number and not environ.get(BELOW_HIP) else -1
@@ -254,13 +254,13 @@ def _estimate(
 
 
 def _hidden_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
-    """The most memory on any one GPU that a program considers free although other programs use it."""
+    """The memory that a program considers free but others use, on the GPU with the most of it."""
     more = [shown - here for here, shown in pairs if here is not None and shown is not None]
     return max(0, -(-max(more) // MIB)) if more else None
 
 
 def _sizes(given: Given) -> dict[str, Any] | str:
-    """Collect the user's sizes, or else the defaults; return the invalid argument if there is one."""
+    """Collect the user's sizes, or else the defaults; return the first invalid argument, if any."""
     sizes: dict[str, Any] = {}
     for key, name in _SIZES.items():
         option = given.options.by_name.get(name)

@@ -1,8 +1,8 @@
 """apt repositories as a source of ROCm releases and apps.
 
 `index` downloads and verifies a repository's index, `mirrors` finds the mirrors that this machine's apt uses,
-and `closure` selects packages. Closures are cached under a hash of all inputs; files that this home did not
-write are ignored.
+and `closure` selects packages. Closures are cached under a hash of all inputs; cache files that this home
+did not write are ignored.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ UNPACKERS: dict[str, Callable[[bytes], bytes]] = {
 class Lists:
     """A repository's packages by name; of the 60,000 stanzas, only the requested ones are parsed.
 
-    `files` contains the path of each list, which is named by its sha256, and its name in the repository.
+    `files` contains, for each list, its path (the file name is its sha256) and its name in the repository.
 
     Raises:
         FetchError: A list is missing or damaged.

@@ -1,6 +1,6 @@
 """Download, verify and cache a repository's package index.
 
-The chain of trust: a pinned key or a key of the distribution signs `InRelease`, which contains the hash of
+The chain of trust: a pinned key or a distribution key signs `InRelease`, which contains the hash of
 `Packages`, which contains the hash of each package. Each link is verified before the next one is used.
 """
 
@@ -210,7 +210,7 @@ def refresh(
             code="offline",
         )
     address = join(place.base, f"dists/{place.suite}/InRelease")
-    # Mirrors with the same contents share ETags, which would not reveal which of several responded.
+    # Mirrors with the same contents share ETags, so a 304 would not reveal which of several responded.
     is_known = kept is not None and kept.mirrors == place.mirrors and len(network.candidates(address)) == 1
     answer = network.get(
         address,

@@ -43,7 +43,7 @@ _ONE_LINE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A suite of a mirror in the system's apt sources."""
+    """A suite on a mirror in the system's apt sources."""
 
     uri: str  # without a trailing slash
     suite: str
@@ -113,7 +113,7 @@ def mirrors_of(repo: Repo) -> tuple[Entry, ...]:
     if not is_symbolic(repo):
         return ()
     found = entries_with(frozenset((own_release(),))) if repo.base == HOST else ()
-    # Users who track `stable` do not specify a release, but their mirror contains it.
+    # The sources of users who track `stable` do not name the release, but their mirror contains it.
     found = found or entries_with(frozenset(repo.suites_known))
     return tuple(entry for entry in found if _has_key_of(repo, entry))
 
@@ -140,7 +140,7 @@ def own_release() -> str:
 
 
 def keyrings(repo: Repo) -> tuple[bytes, ...]:
-    """Read those of a repository's keyrings that exist on this machine."""
+    """Read a repository's keyrings, skipping any that this machine does not have."""
     return tuple(ring for ring in map(keyring_bytes, repo.keyrings) if ring is not None)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-# Limits for unverified files: verifying a malicious signature takes a thousand times its size in memory.
+# Limits for unverified files: verifying a malicious signature can take a thousand times its size in memory.
 RELEASE_BYTES = 1 << 20  # Debian's is 0.2 MB, Ubuntu's 0.3 MB
 KEY_BYTES = 1 << 16  # Debian's complete keyring is 56 kB, AMD's key 3 kB
 _SIGNATURE_BYTES = 1 << 14  # Debian's two signatures total 2 kB
@@ -148,7 +148,7 @@ def _is_proof(status: bytes) -> bool:
 
     Source: GnuPG, doc/DETAILS
     """
-    # EXPKEYSIG: the key has expired since it signed the message. Revoked keys have neither line.
+    # EXPKEYSIG: the key has expired since it signed the message. For a revoked key, gpgv prints neither line.
     good = re.findall(rb"^\[GNUPG:\] (?:GOODSIG|EXPKEYSIG) ", status, re.MULTILINE)
     # [GNUPG:] VALIDSIG CA8B... 2026-11-20 1795177117 0 4 0 1 10 01 CA8B...: time and hash
     valid = re.findall(rb"^\[GNUPG:\] VALIDSIG \S+ \S+ (\d+) (?:\S+ ){4}(\d+) ", status, re.MULTILINE)

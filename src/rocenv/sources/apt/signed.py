@@ -88,7 +88,7 @@ def _places(lock: Lock, context: Context) -> Iterator[tuple[Repo, RocmSet]]:
     for part in lock.components:
         used = {each.repo for each in part.artifacts if each.kind == "deb"}
         rows = [row for row in matrix.rocm if row.channel == part.channel]
-        # A compiler has no row in this table, but all sets from its channel have the same suites.
+        # A compiler has no row in this table, but all sets from its channel use the same suites.
         row = next((row for row in rows if row.version == part.version), next(iter(rows), None))
         if used and row is not None:
             yield from ((matrix.repos[name], row) for name in sorted(used) if name in matrix.repos)
@@ -105,7 +105,7 @@ def proven(
     Args:
         repo: The repository.
         names: The names of the index's files.
-        read: Reads a file with at most this number of bytes.
+        read: Reads a file, given its name and its maximum size in bytes.
         wanted: The hashes to look for.
 
     Raises:

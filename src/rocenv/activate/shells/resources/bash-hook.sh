@@ -1,7 +1,7 @@
 function rocenv { _rocenv_call "$@"; }
 ## Limit the length, because a line in the file may be gigabytes long.
 _rocenv_read() { IFS= \builtin read -r -n 256 _rocenv_l; }
-## `$PROMPT_COMMAND` is also the first element of an array. bash itself preserves the exit code.
+## In an array, `$PROMPT_COMMAND` means the first element. bash itself preserves the exit code.
 case " ${PROMPT_COMMAND[*]-}" in
 *_rocenv_look*) ;;
 *) PROMPT_COMMAND="${PROMPT_COMMAND:+$PROMPT_COMMAND

@@ -1,6 +1,6 @@
 ## Code at the start of all scripts and of the hook.
 ##
-## `envs` outputs the maps of the active envs, oldest first. Builtins have no `opt-names`. `install` defines a command
+## `envs` outputs the maps of the active envs, oldest first. Builtins lack `opt-names`, so `ours` uses `try`. `install` defines a command
 ## for the caller, and outputs a function that removes it. If the caller already defines the name, it is
 ## reassigned; otherwise the command is added to the prompt's namespace, if there is a prompt.
 use str

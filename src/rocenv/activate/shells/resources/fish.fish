@@ -61,7 +61,7 @@ function _rocenv_enter
     end
     set -q _ROCENV_NONE $_rocenv_names
     set -l _rocenv_unset $status
-    # Usually PATH is exported without an entry of this env, and no other variable that the env changes is set.
+    # Usually, PATH is exported and has no entry of this env, and no other variable that the env changes is set.
     if test -n "$PATH" -a $_rocenv_unset -eq __ALL_UNSET__
         and set -qgx PATH
         __PATH_WITHOUT_OURS__

@@ -1,10 +1,10 @@
 ## The nushell hook, which reads an env's data; follows `nu-library.nu`.
 ##
-## `$env._ROCENV_FOLDER` is not a string, like `$env._ROCENV`. `files` lists the possible paths of a `.rocenv`, starting
+## Like `$env._ROCENV`, `$env._ROCENV_FOLDER` is not a string. `files` lists the possible paths of a `.rocenv`, starting
 ## from `folder`; `seen` is the path and first line of the last one, '' if there was none, or null to force another
 ## check; `own` is the ident of the env that the hook activated.
 ##
-## Before 0.116, a completer receives the words themselves, whatever the name of its parameter; if it returns null,
+## Before 0.116, a completer receives the words themselves, whatever its parameter is called; if it returns null,
 ## nushell completes paths. Source: nushell/nushell#18791
 const program = __PROGRAM__
 def data-of [name: string] {

@@ -1,4 +1,4 @@
-# Source this file to activate the env `__LABEL__`. It defines `deactivate`, which undoes it.
+# Source this file to activate the env `__LABEL__`. It defines `deactivate`, which undoes the activation.
 module rocenv-activation {
 module new {
 __NEW__

@@ -49,7 +49,7 @@ _rocenv_save() {
 _rocenv_those_set() {
   _rocenv_v=
   for _rocenv_n in $1; do
-    ## sh treats an empty zsh list as unset.
+    ## When zsh emulates sh, an empty list counts as unset.
     case ${ZSH_VERSION+x} in
     x) "$_ROCENV_DO" eval "case \${(t)$_rocenv_n-} in ?*) _rocenv_v=\"\$_rocenv_v $_rocenv_n\" ;; esac" ;;
     *) "$_ROCENV_DO" eval "_rocenv_v=\$_rocenv_v\${$_rocenv_n+ $_rocenv_n}" ;;
@@ -238,7 +238,7 @@ _rocenv_vanish() {
   "$_ROCENV_DO" unset -f _rocenv_lib __FUNCTIONS__
   "$_ROCENV_DO" unset -v _ROCENV_STACK _ROCENV_OURS
 }
-## Functions for this env: they find its variables that are set, remove its entries from lists, and undo its changes.
+## Functions for this env: find which of its variables are set, remove its entries from lists, and undo its changes.
 _rocenv_names___IDENT__() {
   _rocenv_those_set "__OTHERS__"
   _ROCENV_HAD=$_rocenv_v

@@ -7,8 +7,8 @@
 ##   _ROCENV_DO              `builtin` or `command`: calls a command even if a function has the same name
 ##   _ROCENV_LIB_IDENT       the text of posix-library.sh, in shells that can store it; otherwise empty
 ##   _ROCENV_STACK           idents of the active envs, each followed by a space, newest first
-##   _ROCENV_OLD_IDENT_NAME  previous NAME: x... if exported, s... if only set; absent if unset
-##   _ROCENV_NEW_IDENT_NAME  x..., value of a list in the env
+##   _ROCENV_OLD_IDENT_NAME  NAME's old value after x (exported) or s (only set); absent if unset
+##   _ROCENV_NEW_IDENT_NAME  a list's value in the env, after x
 ##   _ROCENV_CACHE_IDENT     the cache folder, if the env changes cache variables
 ##   _ROCENV_PS1_IDENT       the text that was prepended to the prompt
 ##   _ROCENV_OURS            x if `deactivate` is ours; another tool's is kept
@@ -23,7 +23,7 @@ case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   *) "$_ROCENV_DO" printf '%s\n' __EXECUTED__ >&2; "$_ROCENV_DO" exit __STATUS__ ;;
   esac
 fi ;; esac
-## A copy of the env also has a record, but must not use the files of the original. (dash cannot detect the copy, because
+## A copy of the env also has a record, but must not use the original's files. (dash cannot detect the copy, because
 ## it has no variable for the script's path.)
 case ${BASH_VERSION+b}${ZSH_VERSION+z}${KSH_VERSION+k} in
 b) _ROCENV_HOW=${BASH_SOURCE-} ;;

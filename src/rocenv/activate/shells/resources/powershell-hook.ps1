@@ -1,4 +1,4 @@
-## The hook for PowerShell 5.1 and 7: for `$PROFILE`, after code that sets a prompt.
+## The hook for PowerShell 5.1 and 7. It belongs in `$PROFILE`, after any code that sets a prompt.
 ##
 ## PowerShell removes the first `--` from the arguments of a function (PowerShell/PowerShell issue 21208). `rocenv
 ## run` and `rocenv launch` work without it; other commands do not need it.

@@ -1,5 +1,5 @@
 # Dot-source this file to activate the env `__LABEL__`. `deactivate` or `rocenv_deactivate` undoes it.
-## With this, PowerShell itself rejects arguments.
+## Makes PowerShell itself reject arguments.
 [CmdletBinding()] param()
 if ($ExecutionContext.SessionState.LanguageMode -ne 'FullLanguage') {
     throw 'rocenv: this PowerShell only allows part of its language; use `rocenv run` instead'

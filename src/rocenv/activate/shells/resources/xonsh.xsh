@@ -8,7 +8,7 @@
 ##                           .deactivate, the function that deactivates the newest env
 ##                           .offered, the alias if it is ours; another tool's is kept
 ##
-## A script does not call other functions of another env's script, because a different version may have written it.
+## A script calls only these functions of another env's script, because a different version may have written it.
 ##
 ## xonsh stores a list like PATH as an `EnvPath`, which expands `$NAME` and `~` in its entries on each read. `Literal`
 ## does not expand them, so that programs receive values unchanged. xonsh passes its prompt to programs like any
