@@ -1,7 +1,8 @@
 """The overhead of `rocenv kernels build` over the bare compiler, and the steps in `rocenv mem probe`.
 
 This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears the kernel
-cache there. For the memory search, only the steps are counted, on simulated, partly used cards of several sizes.
+cache there. For the memory search, only the steps are counted, on simulated, partly used cards of several
+sizes.
 """
 
 from __future__ import annotations

@@ -332,7 +332,8 @@ def _name_of(user: int) -> str:
 def user_folder(variable: str, usual: str) -> Path | None:
     """Return the user's folder as platformdirs would, or None if only platformdirs can determine it.
 
-    Prompts and completions call this, so it avoids importing platformdirs, which would take longer than the rest of their work.
+    Prompts and completions call this, so it avoids importing platformdirs, which would take longer than the
+    rest of their work.
     """
     chosen, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
     if WINDOWS or not os.path.isabs(chosen or home):

@@ -155,7 +155,8 @@ def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
 def suggest_env(facts: Facts, matrix: Matrix) -> str:
     """Build the command for the best set for the first target in the facts; return "" if there is none.
 
-    Without a target, the command detects the GPU of the machine that runs it. The fact `another` is the new env's name.
+    Without a target, the command detects the GPU of the machine that runs it. The fact `another` is the new
+    env's name.
     """
     name = facts.get("another", (_ENV,))[0]
     target = facts.get("gfx", ("",))[0]

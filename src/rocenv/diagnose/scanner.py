@@ -1,9 +1,9 @@
 """Find the lines of a log that contain a literal from a rule or an extractor, and their surroundings.
 
 One automaton searches for all literals at once, so the cost depends on the length of the log, not on the
-number of rules. To limit memory usage, the scanner keeps only a few of many similar lines, spread over the log, and their
-count. The search for an extractor's literals ends after enough sightings, because some logs contain them on
-every other line.
+number of rules. To limit memory usage, the scanner keeps only a few of many similar lines, spread over the
+log, and their count. The search for an extractor's literals ends after enough sightings, because some logs
+contain them on every other line.
 """
 
 from __future__ import annotations

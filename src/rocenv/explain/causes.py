@@ -94,7 +94,8 @@ def _remedies(
 ) -> tuple[list[Line], list[Line]]:
     """Render remedies: those that always help or have a condition that readers can check, and the rest.
 
-    A remedy with the same commands and the same first words as another is omitted, because only its condition differs.
+    A remedy with the same commands and the same first words as another is omitted, because only its
+    condition differs.
     """
     found: tuple[list[Line], list[Line]] = ([], [])
     seen = set()

@@ -89,7 +89,8 @@ def combination(row: Verdict, *, about: str = "") -> str:
     """Render a verdict as a sentence: the combination, the result, and the remedy.
 
     `about` is the part that the page already covers, so the sentence omits it: "target", "rocm", "zluda"
-    or "torch". If `about` is set and the verdict has a code, the sentence refers to the verdict's page instead of giving the remedy.
+    or "torch". If `about` is set and the verdict has a code, the sentence refers to the verdict's page
+    instead of giving the remedy.
     """
     parts = combined(row, about)
     text = f"{parts}: {row.what}" if parts else row.what

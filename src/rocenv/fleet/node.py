@@ -63,7 +63,8 @@ def watch(env: str, level: Level, timeout_s: float) -> dict[str, Any]:
     """Check this node within `timeout_s`, and return what `verify --node --json` prints.
 
     Args:
-        env: The env's name. This process does not check whether it exists, because a hung file server would block the check.
+        env: The env's name. This process does not check whether it exists, because a hung file server would
+            block the check.
         level: How thorough the check is.
         timeout_s: The time limit, including the child's termination.
     """

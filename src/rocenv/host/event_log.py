@@ -31,8 +31,8 @@ _PLACES = {"AppName": 0, "ModuleName": 3, "ExceptionCode": 6, "ProcessId": 8, "M
 def events(channel: str, ids: tuple[int, ...], copy: str, *, limit: int = 100) -> list[dict[str, str]] | None:
     """Return event data, newest first, or None if the log cannot be read.
 
-    Unnamed data is stored under its position, starting at "0". `TimeCreated` is the event's time and `Provider` its
-    source; event numbers are unique only within a provider.
+    Unnamed data is stored under its position, starting at "0". `TimeCreated` is the event's time and
+    `Provider` its source; event numbers are unique only within a provider.
 
     For an examined machine, this reads the file `copy` in `windows/` instead.
     """
@@ -102,8 +102,9 @@ def fault_of(
 ) -> Fault | None:
     """Return a process's newest crash, otherwise the newest crash of a program that probably belongs to it.
 
-    An app that was started by a batch file crashes in a process of its own, not in `pid`. A matching name is weak evidence, so
-    such a crash is accepted only if it is recent or its exception matches the app's exit code.
+    An app that was started by a batch file crashes in a process of its own, not in `pid`. A matching name
+    is weak evidence, so such a crash is accepted only if it is recent or its exception matches the app's
+    exit code.
 
     Args:
         pid: The process.

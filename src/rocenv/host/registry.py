@@ -2,8 +2,8 @@ r"""Read the Windows registry, and JSON files with facts about an examined machi
 
 For an examined machine, `windows/registry.json` contains keys below HKEY_LOCAL_MACHINE with their values,
 spelled as in the registry: `{"SYSTEM\\CurrentControlSet\\Control\\FileSystem": {"LongPathsEnabled": 1}}`.
-The values of a missing key are unknown. Only values that checks read are recorded, because a key can contain other programs'
-secrets.
+The values of a missing key are unknown. Only values that checks read are recorded, because a key can
+contain other programs' secrets.
 """
 
 from __future__ import annotations

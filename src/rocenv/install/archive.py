@@ -44,9 +44,9 @@ def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
     If an external program has to unpack the archive, it uses `work`, which is created and removed.
 
     Raises:
-        ArchiveError: The file is not a zip or 7z archive, is damaged, encrypted or a bomb, or requires a program
-          that is not installed; or a member has an unsafe name, collides with another under Windows' naming
-          rules, or is a link.
+        ArchiveError: The file is not a zip or 7z archive, is damaged, encrypted or a bomb, or requires a
+            program that is not installed; or a member has an unsafe name, collides with another under
+            Windows' naming rules, or is a link.
         PrefixError: A path would be longer than Windows allows.
     """
     with path.open("rb") as stream:

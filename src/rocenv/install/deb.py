@@ -32,7 +32,8 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
     `stream` is the package; it is read once, from the first byte. See `xz_chunks` for the other arguments.
 
     Raises:
-        ArchiveError: The stream is not a Debian package, is damaged, or uses an unsupported compression method.
+        ArchiveError: The stream is not a Debian package, is damaged, or uses an unsupported compression
+            method.
 
     Source: deb(5)
     """

@@ -40,7 +40,8 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
     """Map every file of a set that comes from the store: relative path -> origin.
 
     Raises:
-        PrefixError: Two packages have different files at the same path, or one has a file where the other has a folder.
+        PrefixError: Two packages have different files at the same path, or one has a file where the other
+            has a folder.
         ArchiveError: An archive lacks a file that its component requires.
     """
     placed: dict[str, Origin] = {}

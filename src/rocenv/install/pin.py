@@ -172,7 +172,8 @@ def with_installed_sdk(
           installed here, the SDK is downloaded from AMD.
         context: The store, and the progress display that reports the change.
         installed: HIP SDKs on this machine. One of them replaces an installer whose hash is not in the lock.
-        closed: Whether an installed SDK always replaces the installer, because rocenv cannot unpack the installer.
+        closed: Whether an installed SDK always replaces the installer, because rocenv cannot unpack the
+            installer.
     """
     parts = []
     for part in lock.components:

@@ -5,8 +5,8 @@ real one unchanged. The program inherits our stdin, session and process group, s
 Ctrl-Z and size changes to it directly; this process ignores them.
 
 On Windows, the program writes to a pipe instead of the console, so it may buffer its output, change its
-encoding or drop colors. Environment variables that rocenv sets prevent most of that. `rocenv run` does not capture output, so its
-programs keep the console.
+encoding or drop colors. Environment variables that rocenv sets prevent most of that. `rocenv run` does not
+capture output, so its programs keep the console.
 """
 
 from __future__ import annotations

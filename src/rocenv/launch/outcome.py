@@ -102,7 +102,8 @@ class Outcome:
     def is_bad(self) -> bool:
         """Whether the way the app ended needs an explanation.
 
-        Ctrl-C is a normal way to stop an app, and the only one for servers, so only failures printed before it matter.
+        Ctrl-C is a normal way to stop an app, and the only one for servers, so only failures printed before
+        it matter.
         """
         if self.ended.interrupted and not self.is_fault and not self.failures:
             return False

@@ -100,8 +100,8 @@ def _plain(data: bytes) -> bytes:
 class Trace:
     """The end of an app's Python trace.
 
-    `rocenv.install.venv_start` writes the trace: `load PATH`, then `loaded PATH` or `failed PATH: why`, and `torch`
-    once torch is imported. All Python processes of the app write to the same file.
+    `rocenv.install.venv_start` writes the trace: `load PATH`, then `loaded PATH` or `failed PATH: why`, and
+    `torch` once torch is imported. All Python processes of the app write to the same file.
     """
 
     last: str = ""  # the library that was loaded last

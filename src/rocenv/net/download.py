@@ -257,8 +257,9 @@ class _Download:
 class PartialDownload:
     """An open `.part` file; whoever opens it must hold the artifact's lock and close the file.
 
-    Writes are unbuffered, so no bytes are lost if the process is killed. A companion file records the server's validator
-    (a strong ETag, otherwise the date); without it, a file with an unknown hash is not resumed.
+    Writes are unbuffered, so no bytes are lost if the process is killed. A companion file records the
+    server's validator (a strong ETag, otherwise the date); without it, a file with an unknown hash is not
+    resumed.
 
     Attributes:
         size_bytes: Number of bytes so far.

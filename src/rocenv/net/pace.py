@@ -1,7 +1,7 @@
 """Close connections that deliver almost nothing.
 
-A read timeout restarts with every byte, so a server that sends one byte every two seconds would never trigger it. This
-module measures every read from the socket, for headers as well as bodies.
+A read timeout restarts with every byte, so a server that sends one byte every two seconds would never
+trigger it. This module measures every read from the socket, for headers as well as bodies.
 """
 
 from __future__ import annotations

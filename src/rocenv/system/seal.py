@@ -38,7 +38,8 @@ def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
 def read_sealed(path: Path, key_file: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """Read a file that `write_sealed` wrote to this path with this key.
 
-    For a user who can read the home but not its key, a file is valid if only the home's owner could have written it.
+    For a user who can read the home but not its key, a file is valid if only the home's owner could have
+    written it.
 
     Raises:
         DataError: The seal is invalid.

@@ -15,8 +15,9 @@ A hook adds the function `rocenv`, completion, and activation upon entering a fo
 - Everything else calls the program with unchanged arguments and exit code.
 - At each prompt, the hook finds the nearest `.rocenv`, a regular file in the current folder or a parent, and
   compares its path and first line with the previous ones. If they differ, it runs `rocenv trust --check` to
-  get the env's name. When the user leaves the folder with that file, the hook deactivates the env that it activated, unless
-  another env has been activated since then. The exit code of the user's last command is preserved.
+  get the env's name. When the user leaves the folder with that file, the hook deactivates the env that it
+  activated, unless another env has been activated since then. The exit code of the user's last command is
+  preserved.
 - Completion calls `rocenv complete WORD...` (`commands/complete.py` documents the output).
 
 Loading a hook does not print or export anything, and does not change options; loading it again has no effect.

@@ -6,8 +6,8 @@ they need it, so you can deactivate an env even after it was removed.
 
 bash on Windows (Git, MSYS2, Cygwin) uses the same script. There, `PATH` is a list of paths such as `/c/Users`
 (MSYS2, Git) or `/cygdrive/c/Users` (Cygwin), which the runtime converts for Windows programs; all other
-values use Windows' own format. The script determines which form `PATH` has from the shell's variables, because `cygpath`
-would start a process.
+values use Windows' own format. The script determines which form `PATH` has from the shell's variables,
+because `cygpath` would start a process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 ## Code at the start of all scripts and of the hook.
 ##
-## `envs` outputs the maps of the active envs, oldest first. Builtins lack `opt-names`, so `ours` uses `try`. `install` defines a command
-## for the caller, and outputs a function that removes it. If the caller already defines the name, it is
-## reassigned; otherwise the command is added to the prompt's namespace, if there is a prompt.
+## `envs` outputs the maps of the active envs, oldest first. Builtins lack `opt-names`, so `ours` uses `try`.
+## `install` defines a command for the caller, and outputs a function that removes it. If the caller already defines
+## the name, it is reassigned; otherwise the command is added to the prompt's namespace, if there is a prompt.
 use str
 use path
 var edit = $nil

@@ -43,8 +43,8 @@ function global:_RocenvPrepend([string] $Name, [string] $Entry) {
     $entries = @($Entry) + @(_RocenvWithout (_RocenvGet $Name) $Entry)
     _RocenvPut $Name ($entries -join '__SEPARATOR__')
 }
-## Returns the cache folder: the env's own, or the user's own if the env's is not writable. .NET cannot query permissions,
-## so this opens a file for appending. Shells started from this one use the same folder.
+## Returns the cache folder: the env's own, or the user's own if the env's is not writable. .NET cannot query
+## permissions, so this opens a file for appending. Shells started from this one use the same folder.
 function global:_RocenvCache([string] $Folder, [string] $Ident) {
     try {
         [IO.File]::Open("$Folder/.writable", 'Append').Dispose()
