@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -118,6 +119,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start Slurm; it ends with this process, which is the first one in its PID namespace."""
     if os.getpid() != 1:
         pytest.skip("runs in scripts/fleet-lane")
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])  # unshare blocks them
     root, lab = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("lab")
     subprocess.run([_FOLDER / "start-slurm", ROOT, lab, ROCENV], check=True, timeout=60)
     with Loopback(folder=root / "www") as server:

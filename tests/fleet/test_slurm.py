@@ -165,6 +165,17 @@ def test_a_canceled_check_drains_no_nodes(cluster: Cluster) -> None:
     assert not [state for state, _ in cluster.sinfo().values() if state.startswith("drain")]
 
 
+def test_an_interrupted_check_leaves_no_job_in_slurm(cluster: Cluster) -> None:
+    cluster.set_node("n2", ROCENV_STANDIN_FAIL="malloc=hang")
+    argv = [str(ROCENV), "fleet", "verify", "demo", "--slurm", "all", "--timeout", "60"]
+    with subprocess.Popen(argv, env=cluster.env, cwd=cluster.lab) as check:
+        interrupting = cluster.after_start("rocenv-verify", f"kill {check.pid}")
+        assert check.wait(60) == 128 + signal.SIGTERM
+        interrupting.join()
+    cluster.run("sh", "-c", "for each in $(seq 50); do squeue -h | grep -q . || break; sleep .2; done")
+    assert cluster.run("squeue", "-h").stdout == ""
+
+
 def test_a_node_that_lost_a_gpu_since_the_last_check_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     cluster.set_node("n2", **machine(cluster, tmp_path / "two", gpus=2))
     assert cluster.verify("--slurm", "all")[0] == 0

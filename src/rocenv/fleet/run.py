@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 _QUERY_S = 60.0
 _START_S = 90  # until all nodes have started, or Slurm gives up on the rest
-_IMMEDIATE_S = 60
+# How long the step may wait for its nodes: longer than 60 s, the default interval of Slurm's scheduler.
+# Source: slurm.conf(5), sched_interval
+_IMMEDIATE_S = 90
+_STOP_S = 30.0  # if srun is killed, the nodes stay allocated
 _NODES_AT_ONCE = 100  # per scontrol call
 _PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]*")
 _ATTEMPTS = 3
@@ -170,7 +173,8 @@ def check_with_slurm(
             ]
             start = time.monotonic()
             limit_s = timeout_s + _START_S + _IMMEDIATE_S
-            done = process.run([*step, *_own_command(), *words], environ=_environ(), timeout_s=limit_s)
+            command = [*step, *_own_command(), *words]
+            done = process.run(command, environ=_environ(), timeout_s=limit_s, stop_s=_STOP_S)
             sizes = [path.stat().st_size for path in folder.glob(f"{gpus}-{attempt}-*.json")]
             failed = set(_LAUNCH_FAILED.findall(done.error_text))
             group = [node for node in group if node not in failed]

@@ -83,6 +83,7 @@ def run(
     stdout: IO[bytes] | int = KEEP,
     stderr: IO[bytes] | int = KEEP,
     timeout_s: float | None = None,
+    stop_s: float = 0.0,
     limit_bytes: int = _LIMIT_BYTES,
     plain_scripts: bool = False,
     on_line: Callable[[str], None] = lambda _line: None,
@@ -102,6 +103,7 @@ def run(
         stdout: `KEEP`, `DROP`, or a file to write to.
         stderr: `KEEP`, `DROP`, `MERGE` (into stdout), or a file to write to.
         timeout_s: The child's maximum run time.
+        stop_s: The time that the child has to exit by itself after SIGTERM, before the group is killed.
         limit_bytes: The size limit for stdout and for stderr.
         plain_scripts: Run a script without `#!` with sh, as shells do.
         on_line: Called in this thread with each line on standard error as it arrives.
@@ -129,9 +131,13 @@ def run(
             on_wait()
 
         try:
-            return _Running(child, limit_bytes, on_line).wait(timeout_s, look)
+            return _Running(child, limit_bytes, on_line).wait(timeout_s, stop_s, look)
         except BaseException:
-            kill_group(child)
+            try:
+                if stop_s:
+                    stop_group(child, stop_s)
+            finally:  # also after another Ctrl-C
+                kill_group(child)
             raise
 
 
@@ -156,7 +162,7 @@ class _Running:
         for thread in (*self._readers, threading.Thread(target=self._await_end, daemon=True)):
             thread.start()
 
-    def wait(self, timeout_s: float | None, on_wait: Callable[[], None]) -> Completed:
+    def wait(self, timeout_s: float | None, stop_s: float, on_wait: Callable[[], None]) -> Completed:
         started = time.monotonic()
         problem, timed_out = "", False
         while not self._ended.wait(_slice(started, timeout_s)):
@@ -166,6 +172,8 @@ class _Running:
                 problem, timed_out = f"it did not end within {timeout_s:g} s", True
             if timed_out or self._over_limit:
                 break
+        if timed_out and stop_s:
+            stop_group(self._child, stop_s)
         if not self._ended.is_set() or not WINDOWS:
             kill_group(self._child)  # even after the child ended: a grandchild could keep the pipes open
         for reader in self._readers:
