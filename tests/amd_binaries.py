@@ -112,7 +112,7 @@ def _stub(soname: str) -> bytes:
 
 
 def _renamed(content: bytes, placeholder: str, name: str) -> bytes:
-    """Copy a compiled library under a new soname, because compiling one for each soname takes too long."""
+    """Copy a compiled library under a new soname, because compiling one per soname would take too long."""
     assert len(name) <= len(placeholder)
     return content.replace(placeholder.encode(), name.encode().ljust(len(placeholder), b"\0"))
 

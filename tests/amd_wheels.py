@@ -41,7 +41,7 @@ class Release:
     families: tuple[tuple[str, str], ...] = ()  # target -> family of its AOTriton kernels
     libraries: str = "rocm-sdk-libraries"  # "" if torch contains all of ROCm
     local: str = ""  # local version of the torch builds; "" for the one in AMD's indexes
-    bare: bool = False  # build empty wheels, which suffice for a plan
+    bare: bool = False  # build empty wheels, which are enough for a plan
 
     @property
     def build(self) -> str:
@@ -63,7 +63,7 @@ class Release:
 
 _FAMILIES = (("gfx1100", "gfx110x"), ("gfx1151", "gfx115x"), ("gfx1201", "gfx12-0"))
 _FAMILIES_7 = (("gfx1100", "gfx11"), ("gfx1151", "gfx11"))
-# The pairs of torch and ROCm are AMD's. Triton versions that AMD's table does not list are made up.
+# The torch and ROCm pairings are AMD's. Triton versions that AMD's table does not list are made up.
 LEGACY = (
     Release(
         rocm="7.14.0", hip=71426190, rocm_of_torch="==7.14.0", torch=("2.12.0", "2.13.0"),
@@ -145,7 +145,7 @@ def _wheel(name: str, version: str, tag: str, files: Mapping[str, bytes], **more
 
 @cache
 def core(release: Release, platform: str) -> Wheel:
-    """Build the runtime with the compiler."""
+    """Build the runtime wheel, including the compiler."""
     if release.bare:
         return _wheel("rocm-sdk-core", release.rocm, f"py3-none-{platform}", {})
     version = f"{release.rocm}\n".encode()

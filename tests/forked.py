@@ -1,6 +1,6 @@
 """Run the real program without starting Python: fork a process that has already imported it.
 
-`run(["list"], env=env)` has the effect of `subprocess.run([sys.executable, "-m", "rocenv", "list"], env=env)`
+`run(["list"], env=env)` does the same as `subprocess.run([sys.executable, "-m", "rocenv", "list"], env=env)`
 in milliseconds. The child process has its own environment, working directory, streams and exit code. Tests of
 startup and exit (signals, terminals, encodings, closed streams, concurrency) start the program itself.
 """

@@ -103,7 +103,7 @@ def installer(path: Path, version: str, packages: Mapping[str, Mapping[str, byte
 
 
 def pack(path: Path, content: Path, *options: str) -> None:
-    """Build a self-extracting program from a folder."""
+    """Pack a folder into a self-extracting program."""
     archive, source = path.with_suffix(".7z"), path.with_suffix(".c")
     _run(["7z", "a", *options, str(archive), "."], content)
     source.write_text(_STUB)

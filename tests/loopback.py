@@ -28,7 +28,7 @@ HTML = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """The ways in which a response deviates from a correct one; none by default."""
+    """How a response deviates from a correct one; by default, it does not."""
 
     status: int = 0  # respond with this status and a short message
     headers: Mapping[str, str] = field(

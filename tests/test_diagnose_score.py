@@ -1,4 +1,4 @@
-"""`scripts/diagnose-score`: its counting, and its noise, which must not contain failures."""
+"""`scripts/diagnose-score`: how it counts, and its noise, which must not contain failures."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def listing(*names: str) -> bytes:
 
 
 def release(tag: str, published: str, **assets: str) -> dict[str, Any]:
-    """Build a release as the GitHub API returns it; `assets` maps names to sha256."""
+    """Build a release in the form that the GitHub API returns; `assets` maps names to sha256."""
     digests = [(name, sha256 and f"sha256:{sha256}") for name, sha256 in assets.items()]
     rows = [{"name": name, "size": 1, "digest": digest or None} for name, digest in digests]
     return {"tag_name": tag, "published_at": published, "draft": False, "assets": rows}

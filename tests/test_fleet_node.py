@@ -1,4 +1,4 @@
-"""`rocenv verify --node` on an env of fakes: the drain reason and the exit code for a scheduler."""
+"""`rocenv verify --node` on an env made of fakes: the drain reason and the exit code for a scheduler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Slurm runs on L
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
-    """A machine with two cards and the env `demo`, which consists of fakes."""
+    """A machine with two cards and a `demo` env made of fakes."""
     root = tmp_path_factory.mktemp("node")
     with Loopback(folder=root / "www") as server:
         mini = Mini.build(root, server, standin_libraries())

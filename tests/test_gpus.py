@@ -1,4 +1,4 @@
-"""The output of `rocenv gpus`, with the shipped matrix."""
+"""Output from `rocenv gpus` with the shipped matrix."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ HELP = {"`rocenv help COMMAND`"}  # the last line of `rocenv --help`, below the 
 
 
 def commands_in(text: str, *, is_command: bool = False) -> Iterator[str]:
-    """Yield the commands in a text: backtick spans of several words, or the whole text."""
+    """Yield the commands in a string: backtick spans of several words, or the whole string."""
     yield from (span for span in re.findall(r"`[^`]*`", text) if " " in span)
     if is_command or STARTS_A_COMMAND.match(text):
         yield text

@@ -594,7 +594,7 @@ def test_locks_with_invalid_wheels_are_rejected(
 
 
 def test_packages_in_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner, tmp_path: Path) -> None:
-    """In a component without a folder, the member `home/x` would get the path `/home/x`."""
+    """In a component without a folder, a `home/x` member would get the path `/home/x`."""
     plain = json.loads(lock_text(planner.plan()))
     del plain["components"][0]["into"], plain["components"][0]["layout"]
     path = tmp_path / "x.lock"

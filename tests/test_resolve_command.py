@@ -1,4 +1,4 @@
-"""`rocenv resolve` and the resulting env: Windows, overrides, integrated GPUs and user rows."""
+"""`rocenv resolve` and the resulting envs: Windows, overrides, integrated GPUs and user rows."""
 
 from __future__ import annotations
 

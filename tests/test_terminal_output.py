@@ -56,7 +56,7 @@ class Place(NamedTuple):
     env: dict[str, str]
 
     def machine(self) -> Root:
-        """Start a description of the machine."""
+        """Start describing a machine."""
         root = Root(self.folder / "machine")
         root.path.mkdir()
         self.env["ROCENV_SYSROOT"] = str(root.path)

@@ -1,4 +1,4 @@
-"""Wrapping text to the width of a terminal."""
+"""Wrapping text to the terminal's width."""
 
 from __future__ import annotations
 

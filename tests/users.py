@@ -1,4 +1,4 @@
-"""Running commands as other users and with other permissions."""
+"""Running commands as other users and with different permissions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The overhead of `rocenv kernels build` over the bare compiler, and the steps in `rocenv mem probe`.
 
-This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears the kernel
+This uses the ROCENV_HOME from `scripts/apps-lane`, with its Blender env and compiler, and clears the kernel
 cache there. For the memory search, only the steps are counted, on simulated, partly used cards of several
 sizes.
 """

@@ -1,4 +1,4 @@
-"""The time, memory, and disk space for creating envs, compared with the system's own tools."""
+"""The time, memory, and disk space needed to create envs, compared with the system's own tools."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ TIMES = 4  # as many rules
 LINE = (
     b"Memory access fault by GPU node-1 (Agent handle: 0x55d0) on address 0x7f00. Reason: Page not present\n"
 )
-SPECIAL = ".[]{}()*+?|^$\\"  # in patterns of `grep -E`
+SPECIAL = ".[]{}()*+?|^$\\"  # in `grep -E` patterns
 ROUNDS, SMALL_ROUNDS = 3, 21
 
 

@@ -98,7 +98,7 @@ def look_figures(shells: list[str], here: Path) -> list[Figure]:
 
 
 def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
-    """Return a shell's startup time, and the time that our script, a venv's, or setting PATH adds."""
+    """Return a shell's startup time, and the time added by our script, a venv's script, or setting PATH."""
     scripts = {
         "bare": here / "empty",
         "ours": prefix / SHELLS[shell].file_name,
@@ -166,7 +166,7 @@ def by_turns(argvs: dict[str, tuple[str, ...]], folder: Path, rounds: int = ROUN
             _, status = os.waitpid(pid, 0)
             seconds = time.perf_counter() - start
             if status:
-                raise NotMeasured(f"{argv} ended with status {status}")
+                raise NotMeasured(f"{argv} exited with status {status}")
             if round_number >= 3:
                 times[name].append(1000 * seconds)
     return {name: statistics.median(row) for name, row in times.items()}

@@ -1,7 +1,7 @@
 """Ways to bury a log in noise, because real logs are long, come from several threads, or are re-encoded.
 
-Telling noise is output of other programs that mentions versions and the system. Quiet noise does not add
-facts, so it shows whether facts or only the length of the log changed a result.
+Telling noise is output from other programs that mentions versions and the system. Quiet noise does not add
+facts, so it shows whether a result changed because of facts or only because of the log's length.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Noise:
         return gzip.compress(self.block(log), compresslevel=1, mtime=0)
 
     def chinese(self, log: str) -> bytes:
-        """Put a log between quiet lines in Chinese, in the encoding of Chinese Windows."""
+        """Put a log between quiet lines in Chinese, in the encoding used by Chinese Windows."""
         noise = interleaved([CHINESE, *PLAIN.values()], 2000, random.Random(self.seed))
         return _joined(noise, _lines(log)).replace("\n", "\r\n").encode("cp936", "replace")
 

@@ -1,8 +1,8 @@
-"""Output of healthy programs, reproducible by seed.
+"""Output from healthy programs, reproducible with a seed.
 
-The lines are invented, but have the formats of real programs. None of them shows a failure, so every
+The lines are invented, but use the formats of real programs. None of them shows a failure, so every
 finding in them is a false positive. Plain lines do not mention the machine, so they do not change any
-result. Telling lines mention the system and, with versions and paths, the programs, as in real logs. They
+result. Telling lines mention the system and the programs (with versions and paths), as real logs do. They
 never mention a GPU or a ROCm
 version, or that a GPU works, because such facts would contradict the log.
 """
@@ -263,7 +263,7 @@ def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> 
 
 
 def interleaved(programs: Sequence[Sequence[str]], count: int, chance: random.Random) -> list[str]:
-    """Generate lines from programs that take turns, with several lines each time."""
+    """Generate lines from programs that take turns printing several lines each."""
     printed: list[str] = []
     while len(printed) < count:
         templates = chance.choice(programs)

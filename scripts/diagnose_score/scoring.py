@@ -1,4 +1,4 @@
-"""Logs with the correct results, and the accuracy of `diagnose`."""
+"""Logs with their correct results, and the accuracy of `diagnose`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows whose source has not been checked for longer than their table allows."""
+"""Rows whose source was last checked longer ago than their table allows."""
 
 from __future__ import annotations
 

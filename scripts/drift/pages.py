@@ -55,7 +55,7 @@ def body_of(network: Network, url: str) -> bytes:
 
 
 def links(network: Network, url: str) -> list[Link]:
-    """Fetch the links in a listing; raise FetchError if the page has none, because it is not a listing."""
+    """Fetch the links in a listing; raise FetchError if the page has none and so is not a listing."""
     parser = _Anchors()
     parser.feed(body_of(network, url).decode("utf-8", errors="replace"))
     found = []

@@ -67,7 +67,7 @@ def _torch(version: str, python: str) -> str:
 def _read_torch(
     address: str, rows: Sequence[TorchSet], local: str, pinned: Things, network: Network
 ) -> Things:
-    """Return the versions, with as many components as in the rows, and the wheels with a known hash."""
+    """Return the versions, with as many components as the rows use, and the wheels with a known hash."""
     parts = rows[0].version.count(".") + 1
     platform = "linux" if rows[0].rocm else "windows"
     have = [row.version for row in rows if row.released]
@@ -274,7 +274,7 @@ def _release_part(place: str, repository: str, known: Things) -> Part:
 
 
 def _read_assets(repository: str, known: Things, network: Network) -> Things:
-    """Return the assets of the releases in the rows and of newer releases.
+    """Return the assets from the releases in the rows and from newer ones.
 
     New archives for Linux are omitted, because rocenv does not use them.
     """

@@ -1,4 +1,4 @@
-/* Stands in for the HIP runtime (libamdhip64) on the CPU. Test equipment, see ../README.md. */
+/* Stands in for the HIP runtime (libamdhip64) on the CPU. Test equipment; see ../README.md. */
 #include "standin.h"
 
 enum {
@@ -49,7 +49,7 @@ static int device_count(void) {
     return count;
 }
 
-/* Return the entry of an installed device in a list; the last entry also applies to all further devices. */
+/* Return an installed device's entry in a list; the last entry also applies to any further devices. */
 static void listed(const char *name, const char *otherwise, int device, char *out, size_t size) {
     const char *at = variable(name);
     if (!at) at = otherwise;
@@ -77,7 +77,7 @@ EXPORT int rocenv_standin_device_memory(const void *pointer, size_t size) {
     return 1;
 }
 
-/* The mode of a group, otherwise of its `.large` or `.after` group if that applies. */
+/* A group's mode, or else that of its `.large` or `.after` group if that applies. */
 static struct failure failure_for(const char *group, size_t size) {
     char name[64];
     const char *large = variable("ROCENV_STANDIN_LARGE");
@@ -93,7 +93,7 @@ static struct failure failure_for(const char *group, size_t size) {
     return found;
 }
 
-/* The mode of an allocation: for all, for its number, or for those that exceed the device memory. */
+/* An allocation's mode: set for all, for its number, or for those that exceed the device memory. */
 static struct failure failure_of_malloc(size_t size, int is_there) {
     static unsigned calls;
     char name[64];

@@ -1,4 +1,4 @@
-/* Linux support for the fakes. Test equipment, see ../README.md. */
+/* Linux support for the fakes. Test equipment; see ../README.md. */
 #ifndef ROCENV_STANDIN_LINUX_H
 #define ROCENV_STANDIN_LINUX_H
 
@@ -11,7 +11,7 @@
 #define LIBRARY(name) "lib" name
 #define ON_LOAD(library, group) \
     __attribute__((constructor)) static void loaded(void) { announce(library, group); }
-/* Ignore HIP_VISIBLE_DEVICES, which tests of plans set for machines with more GPUs than the fake. */
+/* Ignore HIP_VISIBLE_DEVICES, which plan tests set for machines that have more GPUs than the fake. */
 #define CHOSEN_DEVICES NULL
 
 static inline const char *variable(const char *name) { return getenv(name); }

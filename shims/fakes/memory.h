@@ -1,8 +1,8 @@
-/* The memory of the fake devices: its size, users, fragmentation, and reported state. Test equipment, see
+/* The fake devices' memory: its size, users, fragmentation, and reported state. Test equipment; see
    ../README.md.
 
-   Allocations only reserve address space; the system provides each page when it is written. So a test can fill a card
-   with 48 GiB on a small machine, if it writes few pages. */
+   Allocations only reserve address space; the system provides each page when it is written. So a test can
+   fill a 48 GiB card on a small machine if it writes few pages. */
 #ifndef ROCENV_STANDIN_MEMORY_H
 #define ROCENV_STANDIN_MEMORY_H
 
@@ -166,7 +166,7 @@ static void copy_bytes(char *to, const char *from, size_t size, unsigned char fi
     for (size_t i = 0; i < size; i++) to[i] = (char)(from[i] ^ fill);
 }
 
-/* The memory that a device reports: the actual values, or the wrong values of some real runtimes. */
+/* The memory that a device reports: the actual values, or the wrong ones that some real runtimes report. */
 static void say(const struct memory *memory, size_t *available, size_t *total) {
     const char *how = variable("ROCENV_STANDIN_MEMINFO");
     *total = memory->total;

@@ -1,4 +1,4 @@
-/* Stands in for ZLUDA's nvrtc.dll, which calls NVIDIA's own in 3.8.5 and later. Test equipment, see ../README.md. */
+/* Stands in for ZLUDA's nvrtc.dll, which calls NVIDIA's own in 3.8.5 and later. Test equipment; see ../README.md. */
 #include "standin.h"
 
 enum { SUCCESS = 0, INTERNAL_ERROR = 11 };
@@ -20,7 +20,7 @@ static void *original(const char *function) {
 EXPORT int nvrtcVersion(int *major, int *minor) {
     FAIL("nvrtc");
 #ifdef STANDIN_WRAPS
-    /* A copy of this wrapper with the name of the original calls itself until the stack overflows, like the real one.
+    /* A copy of this wrapper under the original's name calls itself until the stack overflows, like the real one.
        Wine does not preserve the exit code of a stack overflow, so the process ends here. */
     static int depth;
     if (++depth > 1000) {

@@ -1,4 +1,4 @@
-/* Stands in for the HIP runtime (libamdhip64, 6 and later) of a renderer, on the CPU: devices, memory, and code objects
+/* Stands in for a renderer's HIP runtime (libamdhip64, 6 and later) on the CPU: devices, memory, and code objects
    can be queried, but kernels have no effect. So tests can run a program up to its first kernel launch. Test equipment,
    see ../README.md. */
 #include "standin.h"
@@ -150,7 +150,7 @@ static size_t let_go(void *pointer) {
 EXPORT int hipMalloc(void **pointer, size_t size) {
     FAIL("malloc");
     if (fails_as(&failure, "oom") && size >= failure.number) return OUT_OF_MEMORY;
-    /* The driver evicts some of the memory of other processes. */
+    /* The driver evicts some of the other processes' memory. */
     int has_room = used_bytes <= total_bytes() && size <= total_bytes() - used_bytes;
     int status = has_room ? allocate(pointer, size) : OUT_OF_MEMORY;
     if (status == SUCCESS) used_bytes += size;

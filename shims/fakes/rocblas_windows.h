@@ -1,4 +1,4 @@
-/* Creation of a rocBLAS handle on Windows. Part of rocblas.c. Test equipment, see ../README.md. */
+/* rocBLAS handle creation on Windows. Part of rocblas.c. Test equipment; see ../README.md. */
 #ifndef STANDIN_CRASHES_WITH
 #define STANDIN_CRASHES_WITH "" /* the ZLUDA build whose calls cause an access violation */
 #endif

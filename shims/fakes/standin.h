@@ -1,4 +1,4 @@
-/* Code shared by the fake libraries: failure injection. Test equipment, see ../README.md. */
+/* Code shared by the fake libraries: failure injection. Test equipment; see ../README.md. */
 #ifndef ROCENV_STANDIN_H
 #define ROCENV_STANDIN_H
 
@@ -21,7 +21,7 @@
 /* At the end of each code object from the fake hipRTC; the fake HIP does not load others. */
 #define STANDIN_MARKER "rocenv-standin-code"
 #define STANDIN_TRIPLE "amdgcn-amd-amdhsa--"
-/* At the start of each kernel file, before the series of its HIP SDK. */
+/* At the start of each kernel file, before its HIP SDK's series. */
 #define STANDIN_LIBRARY "rocenv-standin-kernels"
 
 #define STANDIN_CODE_BYTES (64 + 256) /* size of a code object; an ELF64 header has 64 bytes */

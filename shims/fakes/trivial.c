@@ -1,4 +1,4 @@
-/* Stands in for a library of which only one function is needed: STANDIN_FUNCTION, in the group STANDIN_GROUP, returns
+/* Stands in for a library that needs to export only one function: STANDIN_FUNCTION, in the group STANDIN_GROUP, returns
    STANDIN_ANSWER and prints STANDIN_COMPLAINT. It calls STANDIN_CALLS and STANDIN_CALLS_TOO, so it depends on their
    DLLs. Test equipment. */
 #include "standin.h"

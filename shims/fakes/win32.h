@@ -1,4 +1,4 @@
-/* Windows support for the fakes. Test equipment, see ../README.md. */
+/* Windows support for the fakes. Test equipment; see ../README.md. */
 #ifndef ROCENV_STANDIN_WIN32_H
 #define ROCENV_STANDIN_WIN32_H
 
@@ -70,7 +70,7 @@ static inline void release_pages(char *start, size_t size) {
 static inline void forget_pages(char *start, size_t size) { VirtualFree(start, size, MEM_DECOMMIT); }
 static inline void present_pages(char *start, size_t size) { VirtualAlloc(start, size, MEM_COMMIT, PAGE_READWRITE); }
 
-/* Return a function of a loaded DLL, or NULL. */
+/* Return a function from a loaded DLL, or NULL. */
 static inline void *function_of(HMODULE module, const char *name) {
     return module ? (void *)GetProcAddress(module, name) : NULL;
 }

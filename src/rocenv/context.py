@@ -35,7 +35,7 @@ class Context:
         network: Replaces the network that uses the mirrors in `config.toml`.
         progress: Replaces the display on stderr.
         offline: Never open a connection.
-        max_age_s: Fetch package indexes again if they are older.
+        max_age_s: Refetch package indexes that are older than this.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Context:
         self.home.require_usable(shared=lambda: self.shares_home, report=self.note)
 
     def require_own_home(self, *, env: Path | None = None, changes: bool = False) -> None:
-        """Make sure that nobody else can change files in the home; raises the errors of `require_own`."""
+        """Ensure that nobody else can change files in the home; raises the same errors as `require_own`."""
         self.home.require_own(env=env, changes=changes, shared=lambda: self.shares_home, report=self.note)
 
     @cached_property

@@ -36,7 +36,7 @@ _OWN_COMMAND = re.compile(r"rocenv create( [\w.:+,/\\@=-]+)+")
 class Observation:
     """What a check found, without the messages."""
 
-    row: str  # name of a row in the table `advice`
+    row: str  # name of a row in the `advice` table
     values: Mapping[str, str] = field(default_factory=dict)  # for the placeholders in the row's messages
     evidence: tuple[str, ...] = ()  # lines as the machine printed them; `render` makes them printable
     severity: str = ""  # defaults to the row's
@@ -146,7 +146,7 @@ def advice_row(matrix: Matrix, name: str) -> Advice:
     """Look up a row by name; raise DataError if it does not exist."""
     found = next((row for row in matrix.advice if row.name == name), None)
     if found is None:
-        raise DataError(f"the table `advice` has no row `{name}`")
+        raise DataError(f"the `advice` table has no `{name}` row")
     return found
 
 

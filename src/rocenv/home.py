@@ -278,7 +278,7 @@ _FOLDERS = ("envs", "store", "cache", "locks", "pythons", "profiles")
 
 
 def require_readable(folder: Path, home: Path) -> None:
-    """Raise PrefixError if a folder in a home exists, but this user may not read it."""
+    """Raise PrefixError if a folder in a home exists but this user cannot read it."""
     from rocenv.system.quoting import shell_join
 
     try:
@@ -306,8 +306,8 @@ def _not_yours(path: Path, exposed: list[Path]) -> PrefixError:
     if info.st_mode & 0o002:
         who = f"everyone can write to `{folder}`"
         more = (
-            f"remove that permission: `chmod o-w {folder}`; on a disk without permissions (NTFS, exFAT), use "
-            "the mount option `uid=` with your user ID"
+            f"remove that permission: `chmod o-w {folder}`; on a disk that does not store permissions (NTFS, exFAT), use "
+            "the `uid=` mount option with your user ID"
         )
     else:
         is_group = info.st_mode & 0o020

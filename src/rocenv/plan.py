@@ -1,7 +1,7 @@
 """Turn a request into a plan: the chosen set, its files, and the reasons.
 
-The plan uses the best candidate whose files can be listed. If a better one was unavailable, a note reports it
-with the reason, so no substitution is silent.
+The plan uses the best candidate whose files can be listed. If a better one was unavailable, a note says
+which one and why, so no substitution is silent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DOWN = ("unreachable", "no-mirror", "signature")
 _NO_NETWORK = (
     "several servers are unreachable: check your network, VPN and proxy",
     "`rocenv config mirrors --test` lists known mirrors and tests which ones you can reach",
-    "rocenv tries unreachable servers again after ten minutes; to try at once: `rocenv cache clear indices`",
+    "rocenv retries unreachable servers after ten minutes; to retry now: `rocenv cache clear indices`",
 )
 
 
@@ -46,7 +46,7 @@ class Chosen:
     candidate: Candidate
     parts: tuple[Component, ...]
     missed: Sequence[Miss] = ()
-    notes: tuple[str, ...] = ()  # notes on the sources as of today
+    notes: tuple[str, ...] = ()  # notes on the current state of the sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Miss:
 
     @property
     def is_permanent(self) -> bool:
-        """Whether the channel lacks the component, in which case neither waiting nor a mirror helps."""
+        """Whether the channel lacks the component, in which case neither waiting nor a mirror will help."""
         return self.error.code in (NotAvailable.code, "gone")
 
 
@@ -134,7 +134,7 @@ def _about_missed(missed: Sequence[Miss]) -> Iterator[str]:
 
 
 def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
-    """Return the set that users should know about before accepting this one, or None if this one is no worse.
+    """Return the set that users should know about before accepting `candidate`, or None if that is no worse.
 
     A set that is missing from its channel is returned only if the GPU would lose something without it.
     """
@@ -147,7 +147,7 @@ def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
 
 
 def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
-    """Whether a set has different series than the preferred one, or supports the GPU less well."""
+    """Whether a set's series differ from the preferred one's, or it supports the GPU less well."""
     versions, better = (
         {kind: series(version) for kind, version in each.versions} for each in (candidate, preferred)
     )
@@ -225,7 +225,7 @@ def _parts(
 
 
 def _outlines(candidate: Candidate, request: Request, context: Context) -> tuple[Component, ...]:
-    """Return a set's components without the files that can be listed only with network access."""
+    """Return a set's components without the files that can be listed only over the network."""
     return tuple(source_of(each).outline(each, candidate, request, context) for each in candidate.parts)
 
 

@@ -179,7 +179,7 @@ class Prefix:
         )
 
     def record_wherever_made(self) -> Record:
-        """Read the record, even that of a moved or copied env; raises the same errors as `record`."""
+        """Read the record, even if the env was moved or copied; raises the same errors as `record`."""
         self.require_complete()
         path = self.own / "record.json"
         try:
@@ -210,7 +210,7 @@ class Prefix:
         return {name: from_plain(FileEntry, entry, str(path)) for name, entry in plain.items()}
 
     def verification(self) -> Verification | None:
-        """The last `verify` result of the user or the env's owner, or None if no result is readable."""
+        """The user's or the env owner's last `verify` result, or None if neither is readable."""
         return results.read(self.own)
 
     def write_verification(self, verification: Verification) -> None:
@@ -280,7 +280,7 @@ class Prefix:
         hints = [f"move it away: `{_MOVE} {shell_join(str(self.path), str(away))}`"]
         if self.lock_file.exists():
             rebuild = rebuild_command(self.name, str(away / self.lock_file.name))
-            hints.append(f"create the env again: `{rebuild}`; then delete `{away}`")
+            hints.append(f"recreate the env: `{rebuild}`; then delete `{away}`")
         return PrefixError(
             f"`{self.path}` exists, but has no readable `.rocenv` folder, so rocenv cannot tell whether it "
             "created the files there, and will not touch them",
@@ -383,7 +383,7 @@ def all_prefixes(home: Home) -> list[Prefix]:
 
 
 def _listed(prefix: Prefix) -> tuple[str, ...]:
-    """Return the states in which a prefix is listed: not `foreign` for what remains of a removed env."""
+    """Return the states in which a prefix is listed; `foreign` is excluded for a removed env's remains."""
     usual = ("complete", "incomplete")
     return usual if set_aside(prefix.path.name) else (*usual, "foreign")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteRequest:
-    """A complete request, and known facts about the set's machine."""
+    """A complete request, and what is known about the machine that the set is for."""
 
     request: Request
     machine: Machine
@@ -141,7 +141,7 @@ def _without_gpu(host: Host, matrix: Matrix) -> tuple[str, ...]:
 def _machine_for(
     request: Request, host: Host, report: Callable[[str], None]
 ) -> tuple[Machine, tuple[EnvChange, ...]]:
-    """Describe the machine that the set must run on; less is known if that is not this one."""
+    """Describe the machine that the set must run on; less is known if it is not this machine."""
     if request.platform != host.platform:
         return Machine(platform=host.platform), ()
     glibc = "" if examined_elsewhere() else ".".join(map(str, glibc_version() or ()))
@@ -158,7 +158,7 @@ def _machine_for(
 
 
 def visible_gpus(host: Host, targets: Sequence[str], report: Callable[[str], None]) -> tuple[EnvChange, ...]:
-    """Make an env's programs use the env's own GPUs, if this machine also has others."""
+    """Make an env's programs use the GPUs that the env is for, if this machine has others too."""
     indices = host.visible_devices(*targets)
     if not indices:
         return ()

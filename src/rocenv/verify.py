@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 Level = Literal["quick", "full"]
 QUICK = ("files", "load", "version", "device", "memory")  # the rungs that do not compile anything
-TIMEOUT_S = 120.0  # per rung: the first use of a GPU may compile for a long time
+TIMEOUT_S = 120.0  # per rung; compiling on first use of a GPU may take a long time
 _BROKEN = ("failed", "crashed", "timeout")
 # Rung -> the parts whose packages contain the kernels that it runs.
 _KERNELS: dict[str, tuple[ComponentKind, ...]] = {"blas": ("rocm",), "torch": ("rocm", "torch")}
@@ -73,7 +73,7 @@ def verify(
     Args:
         prefix: A complete env.
         matrix: Lists system libraries and known-broken sets.
-        progress: Shows the progress of hashing.
+        progress: Shows hashing progress.
         upto: The last rung to run.
         target: Overrides the set's target.
         save_dir: Where to store the GEMM source, the code objects and the logs; created if missing.
@@ -135,7 +135,7 @@ def verify(
 
 
 def _target_here(lock: Lock, matrix: Matrix) -> str:
-    """For an env with several targets, choose the first one that a GPU on this machine has."""
+    """For an env with several targets, choose the first one that matches a GPU on this machine."""
     from rocenv.host import detect
 
     here = {gpu.target for gpu in detect(matrix).gpus if gpu.usable}
@@ -212,7 +212,7 @@ def _with_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungResu
 def _lacking_kernels(prefix: Prefix, lock: Lock, target: str, rung: str) -> str:
     """Name the missing kernel packages for a target and the command that adds them, or return "".
 
-    AMD's wheels put the kernels for each target into separate packages named after it. Without them, programs
+    AMD puts the kernels for each target into separate packages named after the target. Without them, programs
     fail with only `hipErrorInvalidImage`.
     """
     from rocenv.integrity import installed_packages
@@ -260,7 +260,7 @@ def _advice(
 
 @contextlib.contextmanager
 def _note_when_slow(progress: Progress) -> Iterator[None]:
-    """After a minute, explain the delay, because users kill a first run that seems to hang."""
+    """After a minute, explain the delay, because users tend to kill a first run that seems to hang."""
     text = "Compiling GPU kernels; the first run may take half an hour"
     timer = threading.Timer(_SLOW_S, progress.note, (text,))
     timer.daemon = True

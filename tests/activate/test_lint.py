@@ -96,7 +96,7 @@ def test_resource_files_pass_the_linters(tmp_path: Path) -> None:
         ".ps1": ("powershell",),
         ".nu": ("nu",),
     }
-    # Tests run the exporters' files; linters for batch files do not exist.
+    # Tests run the exporters' files; there are no linters for batch files.
     unchecked = (".bat", ".cmd", ".def", ".lua")
     # Fragments that are valid only after other code, in a module, or once rendered.
     whole = {

@@ -36,7 +36,7 @@ ASK = (
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `lib/libwhose.so`, a program `use` that needs it, `static`, and a venv."""
+    """A folder with `lib/libwhose.so`, a `use` program that needs it, `static`, and a venv."""
     root = tmp_path_factory.mktemp("a tree")
     (root / "lib").mkdir()
     compiler = program("cc")
@@ -182,7 +182,7 @@ def test_a_library_folder_that_the_loader_cannot_search_is_rejected(tmp_path: Pa
 
 @pytest.fixture
 def wrapped(tree: Path, tmp_path: Path) -> dict[str, str]:
-    """A PATH that starts with the wrappers of two envs, which must skip each other and themselves."""
+    """A PATH that starts with two envs' wrappers, which must skip each other and themselves."""
     for name in ("first env", "second"):
         (tmp_path / name).mkdir()
         write_wrappers(tmp_path / name, loader=LOADER, library_dirs=[tree / "lib"])

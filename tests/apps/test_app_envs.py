@@ -27,7 +27,7 @@ def test_llama_cpp_starts_and_loads_its_hip_backend(rocenv: Rocenv, llama_env: s
     done = rocenv("run", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
     assert "Available devices:" in done.stdout + done.stderr
-    # Only the HIP backend prints this. Without that backend, the program would not list any devices, but
+    # Only the HIP backend prints this. Without that backend, the program would list no devices but
     # still exit with 0.
     assert "no ROCm-capable device is detected" in done.stdout + done.stderr
 

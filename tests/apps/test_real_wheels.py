@@ -39,7 +39,7 @@ for line in open("/proc/self/maps"):
 def wheels_home(
     rocenv: Rocenv, apps_home: Path, rocm72_env: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A ROCENV_HOME with the env `wheels`, which contains the real libraries as wheels."""
+    """A ROCENV_HOME with a `wheels` env that contains the real libraries as wheels."""
     if shutil.which("patchelf") is None:
         cannot_run("patchelf is not installed")
     debian = Prefix(apps_home / "envs" / rocm72_env)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A key whose self-signature uses a specific hash type, and messages signed with it."""
+    """A key whose self-signature uses a particular hash algorithm, and messages signed with it."""
 
     fingerprint: str
     key: bytes

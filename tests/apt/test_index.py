@@ -1,4 +1,4 @@
-"""The chain of trust of an index: key, `InRelease`, `Packages`, package."""
+"""An index's chain of trust: key, `InRelease`, `Packages`, package."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def test_a_stale_mirror_cannot_return_not_modified_forever(
     ],
 )
 def test_an_index_can_use_either_name_for_its_suite(world: World, fields: dict[str, str]) -> None:
-    """Debian's `trixie` is also the suite `stable`; AMD uses the same value for both fields."""
+    """Debian's `trixie` is also the `stable` suite; AMD uses the same value for both fields."""
     world.repo.publish(fields=fields)
     assert world.names(world.refresh()) == ["1"]
 

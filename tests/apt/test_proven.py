@@ -1,4 +1,4 @@
-"""Verification of a bundle's packages with its signed indexes."""
+"""Verification of a bundle's packages against its signed indexes."""
 
 from __future__ import annotations
 

@@ -446,7 +446,7 @@ def test_a_keyrings_fingerprints_are_listed(other: Key) -> None:
 
 
 def _signed_by_both(one: Key, two: Key) -> bytes:
-    """Combine two signatures of a message in one block."""
+    """Combine two signatures for a message into one block."""
     first, second = one.clear_sign(TEXT), two.clear_sign(TEXT)
     packets = b"".join(_signature(signed) for signed in (first, second))
     body = base64.encodebytes(packets).decode()

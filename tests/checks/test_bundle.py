@@ -625,7 +625,7 @@ def written(tmp_path: Path, text: str | bytes) -> Path:
 
 
 def refused(file: Path) -> str:
-    """Return why a file is rejected, and assert that the error has a hint."""
+    """Return the reason a file is rejected, and assert that the error has a hint."""
     with pytest.raises(RocenvError) as caught, bundle.opened(file):
         pass
     assert caught.value.hints

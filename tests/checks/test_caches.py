@@ -1,4 +1,4 @@
-"""Checks of the folders where programs cache compiled kernels."""
+"""Checks on the folders where programs cache compiled kernels."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def profiles(folder: Path, *rows: tuple[str, int]) -> Path:
 
 @pytest.fixture
 def here(scenery: Scenery) -> CheckContext:
-    """A CheckContext for this machine, because the age of the data is checked only for this one."""
+    """A CheckContext for this machine, the only one for which the age of the data is checked."""
     return replace(scenery.context(), elsewhere=False)
 
 

@@ -331,7 +331,7 @@ def test_a_damaged_store_is_reported(case: Case) -> None:
 
 
 def test_doctor_finds_faults_in_an_env_made_by_create(mini: Mini) -> None:
-    """The real program first reports only that the env was never verified, and later also its faults."""
+    """The real program first reports only that the env was never verified, and later its faults as well."""
     shutil.copytree(profiles_folder() / "checks", mini.root / "profiles" / "checks")
     assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
 

@@ -34,7 +34,7 @@ WORK: Any = None  # used by fixes that do not download anything
 
 @dataclass
 class Person:
-    """A user who gives the same answer to every question."""
+    """A user who answers every question the same way."""
 
     answer: bool | None
     asked: list[str] = field(default_factory=list)

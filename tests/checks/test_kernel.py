@@ -1,4 +1,4 @@
-"""Checks of the kernel, its driver and its log."""
+"""Checks on the kernel, its driver and its log."""
 
 from __future__ import annotations
 

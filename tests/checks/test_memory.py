@@ -1,4 +1,4 @@
-"""Checks of an APU's memory and of the disk space."""
+"""Checks on APU memory and disk space."""
 
 from __future__ import annotations
 

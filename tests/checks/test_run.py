@@ -1,4 +1,4 @@
-"""Selection, order and crashes of checks."""
+"""Check selection and order, and checks that crash."""
 
 from __future__ import annotations
 

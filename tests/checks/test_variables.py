@@ -1,4 +1,4 @@
-"""Checks of variables that affect every program."""
+"""Checks on variables that affect every program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of Windows drivers, HIP SDKs and variables on machine snapshots."""
+"""Checks on Windows drivers, HIP SDKs and variables, run on machine snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of files on Windows on machine snapshots."""
+"""Windows file checks, run on machine snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of WSL's device, the Windows driver, and the library through which ROCm uses the GPU."""
+"""Checks on the WSL device, the Windows driver, and the library through which ROCm uses the GPU."""
 
 from __future__ import annotations
 

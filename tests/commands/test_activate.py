@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.commands.lab import Lab
     from tests.mini import Mini
 
-# Shells that accept `-c COMMAND`. The program is not the last command, because it would replace the shell.
+# Shells that accept `-c COMMAND`. The program is not the last command, or it would replace the shell.
 CALLERS = {
     "bash": "bash",
     "dash": "dash",

@@ -202,7 +202,7 @@ class TestSelectedGpu:
 class TestEncodings:
     @pytest.mark.parametrize("odd", ["cp936", "utf-8"])
     def test_a_log_with_mixed_encodings_is_decoded_line_by_line(self, tmp_path: Path, odd: str) -> None:
-        """An old program writes GBK to an app's UTF-8 log, or the reverse."""
+        """An old program writes GBK to an app's UTF-8 log, or vice versa."""
         usual = "utf-8" if odd == "cp936" else "cp936"
         line = "错误：无法加载模型 Unable to open /dev/kfd read-write: Permission denied"
         lines = [f"信息：第 {n} 步完成，正在保存图片 amdgpu /home/user".encode(usual) for n in range(300)]
@@ -383,7 +383,7 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=sys.stderr)
 
 @posix
 class TestCost:
-    """Costs in CPU seconds and memory, which other programs do not affect."""
+    """Costs in CPU time and memory, which are unaffected by other programs."""
 
     def measured(self, log: Path) -> tuple[Any, float, int]:
         """Run the command; return its document, CPU seconds and peak memory in bytes."""

@@ -92,7 +92,7 @@ class Lab:
         return found, done.stdout + done.stderr
 
     def round_trip(self, changes: Sequence[EnvChange], cache: str = "", **env: str) -> None:
-        """Assert that loading has the effect of activation, and that unloading undoes it."""
+        """Assert that loading has the same effect as activation, and that unloading undoes it."""
         self.write(changes)
         steps = (
             "dump before.dump",

@@ -1,4 +1,4 @@
-"""`rocenv hook`, which prints a shell's hook with the paths of the program and the envs folder."""
+"""`rocenv hook`, which prints a shell's hook with the paths to the program and the envs folder."""
 
 from __future__ import annotations
 

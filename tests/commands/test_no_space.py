@@ -1,4 +1,4 @@
-"""Hints for a full disk."""
+"""Hints shown when a disk is full."""
 
 from __future__ import annotations
 

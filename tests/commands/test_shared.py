@@ -1,4 +1,4 @@
-"""Use of an env that belongs to another user or is mounted read-only."""
+"""Using an env that another user owns or that is mounted read-only."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_remove_survives_a_kill_at_any_point(lab: Lab) -> None:
         again = lab.run("remove", "-y", "demo")
         if states:
             assert again.returncode == 0, f"{told}\n{again.stderr}"
-        # An empty folder may remain; that is harmless.
+        # An empty folder may remain, which is harmless.
         assert not any(name.startswith("demo/") for name in lab.envs()), told
         assert lab.run("clone", "other", "demo").returncode == 0, told
         lab.require_whole_store()

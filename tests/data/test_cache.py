@@ -80,7 +80,7 @@ def test_rows_planted_in_the_cache_are_ignored(own: Path, tmp_path: Path) -> Non
     cache.write_bytes(whole.replace(b"73df", b"73ff"))
     assert load_cached(cache, own, key) == good
     assert cache.read_bytes() == whole
-    cache.write_bytes(whole.partition(b"\n")[2].replace(b"73df", b"73ff"))  # the format of older versions
+    cache.write_bytes(whole.partition(b"\n")[2].replace(b"73df", b"73ff"))  # older versions' format
     assert load_cached(cache, own, key) == good
     key.unlink()
     assert load_cached(cache, own, key) == good

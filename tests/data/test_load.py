@@ -1,4 +1,4 @@
-"""Invalid data files, which are rejected with the file, the row and the key."""
+"""Invalid data files, whose error messages name the file, the row and the key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refusal(folder: Path, table: str, row: dict[str, Any]) -> str:
-    """Return the message that rejects a row in `1.toml`, or "" if the row loads."""
+    """Return the error message for a row in `1.toml`, or "" if the row loads."""
     try:
         loaded(folder, (table, row))
     except DataError as error:

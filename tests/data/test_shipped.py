@@ -196,7 +196,7 @@ def test_the_mirror_that_errors_suggest_serves_signed_files() -> None:
 
 
 def test_kernel_numbers_match_target_names() -> None:
-    """In the number, minor and stepping have two decimal digits each; the name uses hexadecimal."""
+    """The number has two decimal digits each for minor and stepping; the name uses hexadecimal."""
     for target in shipped().targets.values():
         assert TARGET.fullmatch(target.name)
         if target.kfd:
@@ -253,7 +253,7 @@ LATER = {
     "6.4.0": {"gfx1101", "gfx1200", "gfx1201"},
     "7.0.0": {"gfx1150", "gfx1151"},
     "7.0.1": {"gfx1150", "gfx1151"},
-    # Releases for Radeon cards only.
+    # Releases that are only for Radeon cards.
     "6.1.3": {"gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030"},
     "6.2.3": {"gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030"},
     "6.3.4": {"gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030"},
@@ -343,7 +343,7 @@ def test_each_torch_build_for_rocm_wheels_is_in_their_index() -> None:
 
 
 def test_instinct_wheels_are_only_for_linux() -> None:
-    """Source: SUPPORTED_GPUS.md of ROCm/TheRock."""
+    """Source: SUPPORTED_GPUS.md in ROCm/TheRock."""
     instinct = {"gfx908", "gfx90a", "gfx942", "gfx950"}
     for row in shipped().rocm_wheels:
         assert bool(instinct & set(row.targets)) is (row.platform == "linux"), row
@@ -376,12 +376,12 @@ def test_each_zluda_archive_has_a_url() -> None:
         for asset in row.assets:
             assert asset.platform == ("linux" if "linux" in asset.name else "windows"), row
             assert bool(asset.rocm) is (asset.platform == "windows"), row
-            # An archive's name may contain the commit of its build.
+            # An archive's name may contain the commit it was built from.
             commit = re.search(r"-([0-9a-f]{7})\.", asset.name)
             assert commit is None or row.commit.startswith(commit[1]), row
 
 
-# Reports of archives for HIP 5 that worked with HIP SDK 6, although no row lists that combination.
+# Reports that archives for HIP 5 worked with HIP SDK 6, although no row lists that combination.
 ODD = {
     "https://github.com/likelovewant/ROCmLibs-for-gfx1103-AMD780M-APU/issues/57",
     "https://github.com/lshqqytiger/ZLUDA/issues/115",

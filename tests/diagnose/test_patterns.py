@@ -118,7 +118,7 @@ def _all(parsed: Iterable[tuple[Any, Any]]) -> str:
 
 
 def seconds(pattern: str, text: str, tries: int = TRIES) -> float:
-    """Return the time of the fastest of several searches."""
+    """Time several searches, and return the fastest time."""
     taken = []
     for _ in range(tries):
         start = time.thread_time()

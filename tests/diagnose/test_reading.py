@@ -157,7 +157,7 @@ def test_reading_an_endless_gzip_file_stops_early(monkeypatch: pytest.MonkeyPatc
 
 
 def pieces_of_logs() -> list[str]:
-    """Collect the literals of rules and extractors, and lines that match rules."""
+    """Collect the literals in rules and extractors, and lines that match rules."""
     rules = [text for rule in MATRIX.rule for pattern in rule.pattern for text in pattern.text]
     of_extractors = [text for row in MATRIX.extractor for text in row.text]
     known = [path.read_bytes() for path in sorted(CASES.glob("*/known-*.log"))]

@@ -1,4 +1,4 @@
-"""Rule texts: every reason applies to some log, and every message is complete in both languages."""
+"""Rule messages: every reason applies to some log, and every message is complete in both languages."""
 
 from __future__ import annotations
 

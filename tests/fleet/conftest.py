@@ -1,4 +1,4 @@
-"""The fleet lane's cluster: Slurm with six virtual nodes that share an env of fakes."""
+"""The fleet lane's cluster: Slurm with six virtual nodes that share an env made of fakes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Cluster:
         (self.lab / "nodes" / name).write_text("".join(lines))
 
     def sinfo(self) -> dict[str, tuple[str, str]]:
-        """Return each node's state and drain reason, as Slurm shows them."""
+        """Return each node's state and drain reason, as Slurm reports them."""
         argv = ["sinfo", "-h", "-N", "-o", "%N|%T|%19E"]
         lines = subprocess.run(
             argv, env=self.env, capture_output=True, text=True, check=True

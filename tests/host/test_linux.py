@@ -1,4 +1,4 @@
-"""GPUs in Linux machines, each with a detail that would mislead naive detection code."""
+"""GPUs on Linux machines, each with a detail that would mislead naive detection code."""
 
 from __future__ import annotations
 

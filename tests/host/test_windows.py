@@ -1,4 +1,4 @@
-"""GPUs in Windows machines, where HIP and display drivers rarely agree."""
+"""GPUs on Windows machines, where HIP and the display driver rarely agree."""
 
 from __future__ import annotations
 

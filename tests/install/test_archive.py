@@ -1,4 +1,4 @@
-"""Valid, unsafe and damaged zip and 7z archives."""
+"""Zip and 7z archives: valid, unsafe and damaged."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def context(tmp_path: Path, network: Network | None = None) -> Context:
 
 
 def pinned(lock: Lock, work: Context, installed: Sequence[InstalledSdk] = ()) -> Lock:
-    """Download the files of a lock, as `create` does before it changes the prefix."""
+    """Download the files that a lock lists, as `create` does before it changes the prefix."""
     return ensure_available(with_installed_sdk(lock, work, installed), work)[0]
 
 

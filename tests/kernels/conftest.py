@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    """A home with a fake compiler in the env `cc`."""
+    """A home with a fake compiler in the `cc` env."""
     return make_lab(tmp_path / "a lab")

@@ -107,7 +107,7 @@ class Lab:
 
 
 def make_lab(root: Path) -> Lab:
-    """Create a lab whose env `cc` has the compiler."""
+    """Create a lab whose `cc` env has the compiler."""
     lab = Lab(root)
     (root / "user").mkdir(parents=True)
     shipped.put_into(lab.home.path)

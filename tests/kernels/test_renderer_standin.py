@@ -1,4 +1,4 @@
-"""The fake HIP runtime of the renderer tests, which must not allocate more memory than the card has."""
+"""The renderer tests' fake HIP runtime, which must not allocate more memory than the card has."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Bench(Lab):
     def env_for(
         self, target: str, *, blas: bool | None = True, rungs: Mapping[str, str] | None = None
     ) -> None:
-        """Create the env `llm`. `blas`: whether rocBLAS has kernels for the target; None omits rocBLAS."""
+        """Create the `llm` env. `blas`: whether rocBLAS has kernels for the target; None omits rocBLAS."""
         kernels = {True: target, False: "gfx90a"}
         files = () if blas is None else (f"rocm/lib/rocblas/library/Kernels.so-000-{kernels[blas]}.hsaco",)
         prefix = self.make(

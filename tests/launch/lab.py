@@ -86,7 +86,7 @@ def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") 
 
 @dataclass
 class Lab:
-    """A separate ROCENV_HOME; `env` is the environment of the commands that `run` starts."""
+    """A separate ROCENV_HOME; `env` is the environment for commands that `run` starts."""
 
     root: Path
     env: dict[str, str] = field(default_factory=dict)

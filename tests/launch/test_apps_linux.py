@@ -71,7 +71,7 @@ def put(lab: Lab, app: str, content: str = SHOWS, folder: str = ".") -> Path:
 
 
 def said_by(text: bytes) -> dict[str, str]:
-    """Map the first word of each line that an app printed to the rest of the line."""
+    """Map the first word of each line that an app printed to the rest of that line."""
     lines = (line.partition(" ") for line in text.decode().splitlines())
     return {name: value for name, _, value in lines}
 

@@ -1,4 +1,4 @@
-"""Causes of a failure, found in the app's earlier output but not in rocenv's own lines in the log."""
+"""Failure causes found in the app's earlier output, but not in rocenv's own lines in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks before Blender starts: its requirements for the runtime, the driver and the target."""
+"""Checks before Blender starts: the runtime, driver and target that it requires."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Bench(Lab):
         files: Sequence[str] = ("libamdhip64.so.6",),
         target: str = "gfx1201",
     ) -> Bench:
-        """Create the machine and the env `art`."""
+        """Create the machine and the `art` env."""
         device, version = KINDS[target]
         root = Root(self.root / "linux").kernel().cpu().gpu(1, device=device, version=version)
         self.env["ROCENV_SYSROOT"] = str(root.path)
@@ -67,7 +67,7 @@ class Bench(Lab):
     def blender(
         self, version: str, *, name: str = "blender", help_lines: Sequence[str] = NEW_HELP, more: str = ""
     ) -> None:
-        """Write a fake Blender that prints its arguments and logs version queries to the file `asked`."""
+        """Write a fake Blender that prints its arguments and logs version queries to `asked`."""
         path = self.app / name
         text = "\n".join(f"{line}\n\tSentence." for line in help_lines)
         path.write_text(

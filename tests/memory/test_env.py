@@ -60,7 +60,7 @@ def test_an_incomplete_list_of_partitions_does_not_match_any_gpu(alike: int) -> 
 
 
 def test_the_device_number_is_the_last_resort() -> None:
-    """HIP does not always report the address, and never on Windows."""
+    """HIP does not always report the address, and never does on Windows."""
     assert index_of(hip_gpu(ordinal=1, address=""), gpus(HERE, THERE)) == 1
     assert index_of(hip_gpu(ordinal=1), gpus("", "")) == 1
 

@@ -82,7 +82,7 @@ for rung, fault in faults:
 
 @dataclass(frozen=True)
 class Set:
-    """A built set, with its libraries in the folder `lib/`."""
+    """A built set, with its libraries in `lib/`."""
 
     prefix: Path
     libraries: dict[str, str]  # role -> file name
@@ -197,7 +197,7 @@ int rocsolver_get_version_string_size(void *size) { return size == 0 ? 0 : 1; }
 
 @pytest.fixture(scope="session")
 def zluda(tmp_path_factory: pytest.TempPathFactory) -> Set:
-    """A set like those with ZLUDA: the CUDA libraries resolve to the HIP libraries, which are already
+    """A set like the ZLUDA ones: the CUDA libraries resolve to the HIP libraries, which are already
     loaded."""
     prefix = tmp_path_factory.mktemp("zluda")
     lib = prefix / "lib"

@@ -1,6 +1,6 @@
 """Run the ZLUDA rungs on NVIDIA's own CUDA: `python -m tests.probe.nvidia`.
 
-The API is the same, so this checks prototypes, constants, the kernel and error bounds on independent
+The API is identical, so this checks prototypes, constants, the kernel and error bounds on independent
 hardware. It needs only Python, this source tree, and a Linux machine with an NVIDIA GPU, libcuda.so.1 and
 libcublas.so. The exit code is 0 if every rung passed.
 """

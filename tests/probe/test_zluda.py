@@ -1,4 +1,4 @@
-"""The ladder of a ZLUDA set on the fake CUDA, and the results of failing rungs."""
+"""A ZLUDA set's ladder on the fake CUDA, and the results of failing rungs."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def just(value: T) -> Make[T]:
 
 
 def often(most: T, pool: tuple[T, ...]) -> Make[T]:
-    """Draw `most` in most cases, otherwise a value from `pool`."""
+    """Usually draw `most`, and otherwise a value from `pool`."""
     return lambda dice: most if dice.random() < 0.7 else dice.choice(pool)
 
 

@@ -318,7 +318,7 @@ def linux_rank(parts: Parts, world: World) -> tuple[object, ...]:
 
 
 def tested_with_driver(release: str, world: World) -> bool:
-    """Whether the kernel driver supports a release, or nothing is known; driver versions are series."""
+    """Whether the kernel driver supports a release, or this is unknown; driver versions are series."""
     pairs = world.matrix.driver_pair
     driver = world.driver
     heard = any(driver in row.drivers or release in row.rocm for row in pairs)
@@ -505,7 +505,7 @@ def windows_fits(parts: Parts, world: World) -> bool:
 
 
 def alone(request: Request) -> list[Request]:
-    """Split a request into one per target."""
+    """Split a request into one request per target."""
     return [structs.replace(request, target=target, more_targets=()) for target in request.targets]
 
 

@@ -1,7 +1,7 @@
 """Expected results from the shipped matrix for real situations, each in a `tests/cases/NAME.toml`.
 
     why = "the situation in one sentence"
-    source = "evidence: a link, or a row of a table"
+    source = "evidence: a link, or a row in a table"
 
     [request]                # as on the command line; "*" = any
     platform = "windows"     # default: linux
@@ -13,7 +13,7 @@
 
     [expect]                 # for the best set; unspecified fields can have any value
     rocm, channel, project, zluda, asset, torch, runs_as = "…"
-    pack = "gfx1031"         # part of the file name, or of a target of the pack; "" if there must be none
+    pack = "gfx1031"         # part of the file name or of one of the pack's targets; "" if there must be none
     override = "10.3.0"      # "" if there must be none
     notes = ["part of a note that must be shown"]
     absent_notes = ["part of a note that must not be shown"]

@@ -1,4 +1,4 @@
-"""Filtering, sorting and explaining combinations: random abstract ones, and those of real sets."""
+"""Filtering, sorting and explaining combinations, both random abstract ones and real sets."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Neighbour:
         raise NotImplementedError
 
     def mark(self) -> tuple[str, str]:
-        """Return a variable and the value that it has only while the tool is active."""
+        """Return a variable and a value that it has only while the tool is active."""
         raise NotImplementedError
 
     def is_on(self, environ: dict[str, str]) -> bool:

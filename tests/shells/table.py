@@ -97,7 +97,7 @@ class Table:
                 self.seen[line, name] = self.seen.get((line, name), True) and passed
 
     def cell(self, line: int, shell: str) -> str:
-        """Return the text in a cell."""
+        """Return a cell's text."""
         if ONLY.get(line, shell) != shell:
             return ""
         if (line, shell) in self.seen:

@@ -1,4 +1,4 @@
-"""A user at a terminal, who types lines into a pseudo-terminal and reads its output."""
+"""A simulated user, who types lines into a pseudo-terminal and reads its output."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The activation checklist, line by line, in every applicable shell.
 
 `scripts/test-shells` prints the result as a table. `test_neighbours.py` tests the line about other tools, and
-`tests/windows/test_cmd.py` tests those about cmd. Tests of each shell's peculiarities are in separate
+`tests/windows/test_cmd.py` tests the lines about cmd. Tests of each shell's peculiarities are in separate
 files.
 """
 
@@ -302,7 +302,7 @@ def test_deactivating_an_env_returns_to_the_previous_one(work: Work) -> None:
         work.dump("second"),
         work.driver.leave(),
         work.dump("back"),
-        # Activate the envs in the other order; deactivation must return to the previous one.
+        # Activate the envs in the opposite order; deactivation must return to the previous one.
         work.enter(second),
         work.enter(first),
         work.dump("again"),

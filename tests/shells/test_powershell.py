@@ -29,7 +29,7 @@ NOT_APPLICABLE: dict[int, str] = {
     43: "about cmd",
     44: "only about bash on Windows",
 }
-# Functions in these texts are in `powershell-library.ps1` and in the hook.
+# The functions named below are in `powershell-library.ps1` and in the hook.
 REVIEWED: dict[int, str] = {
     1: "variables are set before use, or checked with Test-Path if they may be absent; nothing is printed",
     2: "_RocenvLeave sets its own preferences; if no env is active, the hook calls the program",

@@ -1,4 +1,4 @@
-"""Suggesting another disk for rocenv, one with enough space that this user can use."""
+"""Suggesting another disk for rocenv that has enough space and that this user can use."""
 
 from __future__ import annotations
 

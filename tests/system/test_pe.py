@@ -27,7 +27,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(shelf: Path, tmp_path: Path) -> Path:
-    """A copy of these DLLs, with those of Windows in a separate folder."""
+    """A copy of these DLLs, with the Windows ones in a separate folder."""
     (tmp_path / "set").mkdir()
     for path in shelf.iterdir():
         (tmp_path / "set" / path.name).write_bytes(path.read_bytes())

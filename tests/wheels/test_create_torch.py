@@ -52,7 +52,7 @@ source = "tests"
 status = "tested"
 checked = "2026-11-20"
 """
-# Behaves as a ROCm build does on a machine without a GPU.
+# Behaves like a ROCm build on a machine without a GPU.
 TORCH = b"""
 __version__ = "2.8.0+rocm6.4"
 class version: hip = "6.4.43484"
@@ -277,7 +277,7 @@ class TestALockWithADifferentIndex:
 
 
 def offline(mini: Mini, name: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Create an env from the bundle in another home, in a network namespace without a network."""
+    """Create an env from the bundle in another home, in a network namespace with no network."""
     if subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode:
         cannot_run("unshare cannot make a network namespace here")
     return subprocess.run(

@@ -75,7 +75,7 @@ def test_a_missing_python_is_downloaded_into_the_home(
 def test_a_python_from_the_microsoft_store_is_rejected_even_if_requested(
     uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This includes its venvs, which are outside the Store's folder."""
+    """This includes venvs made from it, which are outside the Store's folder."""
     venv = put_python(tmp_path / "venv" / "python", "3.98.1", base="C:/Program Files/WindowsApps/Python.3.98")
     monkeypatch.setattr(Uv, "run", lambda *_: Outcome(code=0, stdout=f"{venv}\n", stderr=""))
     with pytest.raises(RocenvError, match="Microsoft Store") as caught:

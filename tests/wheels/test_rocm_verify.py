@@ -27,7 +27,7 @@ UNCONSTRAINED = {"PIP_CONSTRAINT": "", "UV_CONSTRAINT": ""}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home with an env `sd` that contains ROCm 10.0.0 and torch; each test restores it."""
+    """A home with an `sd` env that contains ROCm 10.0.0 and torch; each test restores it."""
     with AmdIndex() as index:
         amd = world(tmp_path_factory.mktemp("amd"), index)
         amd.run("create", "sd", *CREATE, "--no-verify", "-y")

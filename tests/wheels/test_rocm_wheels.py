@@ -134,7 +134,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home with an env `sd` that contains ROCm 10.0.0 and torch, and an env `dev` with compilers."""
+    """A home with an `sd` env that contains ROCm 10.0.0 and torch, and a `dev` env with compilers."""
     with AmdIndex() as index:
         amd = world(tmp_path_factory.mktemp("amd"), index)
         amd.run("create", "sd", *CREATE, "--no-verify", "-y")
@@ -598,7 +598,7 @@ def test_repairing_a_device_wheel_restores_the_links_to_its_files(made: World) -
 
 
 def test_repair_reports_files_that_reinstalling_their_wheel_does_not_restore(made: World) -> None:
-    """Launchers depend on uv's version. Other files of a package do not, even in a folder named `bin`."""
+    """Launchers depend on uv's version. A package's other files do not, even in a folder named `bin`."""
     prefix = prefix_of(Home(made.home), "sd")
     record = prefix.record()
     lost = f"{made.site('sd').relative_to(prefix.path).as_posix()}/_rocm_sdk_core/bin/lost"
@@ -633,7 +633,7 @@ def test_an_env_is_repaired_cloned_and_rebuilt_offline(made: World) -> None:
     made.run("lock", "sd", "-o", str(lock))
     made.run("create", "again", "--from", str(lock), "--no-verify", "-y", ROCENV_OFFLINE="1")
     for wheel in (made.home / "cache" / "uv" / "rocenv-wheels").glob("*/rocm-10.0.0-*.whl"):
-        wheel.write_bytes(b"lost")  # the wheel converted from the sdist of `rocm` is converted again
+        wheel.write_bytes(b"lost")  # the wheel built from the `rocm` sdist is rebuilt
     made.run("create", "anew", *CREATE, "--no-verify", "-y", ROCENV_OFFLINE="1")
     assert len(made.index.requests) == before
     for name in ("twin", "again", "anew"):

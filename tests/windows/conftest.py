@@ -25,7 +25,7 @@ _RULE = "─" * 100
 
 @dataclass
 class Lane:
-    """A Windows machine with a fake Radeon card, and a mirror of everything that it downloads."""
+    """A Windows machine with a fake Radeon card, and a mirror of everything it downloads."""
 
     lab: Lab
     server: Loopback

@@ -1,6 +1,6 @@
 """Windows in a folder: Wine, a real CPython for Windows, and a venv with rocenv.
 
-The lab is created once in `build/windows-lane`, and again if `pyproject.toml` or the Python changes. Wine
+The lab is created once in `build/windows-lane`, and recreated if `pyproject.toml` or the Python changes. Wine
 passes only eight bits of an exit code to Linux, so a small driver that runs in Windows Python starts the
 programs and reports all 32 bits.
 """

@@ -86,7 +86,7 @@ class Mirror:
     def add_torch(
         self, version: str = "2.7.1+cu118", python: str = PYTHON_TAG, numpy: Path | None = None
     ) -> str:
-        """Add torch, its companions and dependencies to torch's own index, and numpy to the general index.
+        """Add torch and its companions and dependencies to torch's own index, and numpy to the general index.
 
         Args:
             version: The version, including its local part, as in the wheels.

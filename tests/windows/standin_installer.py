@@ -68,7 +68,7 @@ def installer(
 
 
 def write_msi(path: Path, tree: Path, sdk: HipSdk) -> Path:
-    """Write an MSI that installs the folder `tree` into the SDK's folder."""
+    """Write an MSI that installs the `tree` folder into the SDK's folder."""
     _, *parts = PureWindowsPath(sdk.install_dir).relative_to("C:\\").parts  # without "Program Files"
     folders = _Folders(tree)
     body = folders.elements(tree)

@@ -88,7 +88,7 @@ def asset_of(build: ZludaBuild, flavour: str) -> Asset:
 
 
 def incident() -> Verdict:
-    """Return the verdict on sdnext#3414."""
+    """Return the verdict for sdnext#3414."""
     (row,) = (row for row in matrix().verdict if row.code == INCIDENT)
     return row
 

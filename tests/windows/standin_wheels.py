@@ -20,7 +20,7 @@ CUDA = "11.8"
 
 
 def torch_wheel(workshop: Workshop, version: str = "2.7.1+cu118", python: str = PYTHON_TAG) -> Wheel:
-    """Build a torch whose GPU library is `torch/lib/torch_cuda.dll`, next to NVIDIA's libraries."""
+    """Build a torch wheel whose GPU library is `torch/lib/torch_cuda.dll`, next to NVIDIA's libraries."""
     with tempfile.TemporaryDirectory() as work_name:
         work = Path(work_name)
         binaries = torch_dlls(version.partition("+")[0])

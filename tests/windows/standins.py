@@ -93,7 +93,7 @@ def zluda_archive(
     Args:
         version: The build's version, as in the data: "3.9.5".
         flavour: plain, rocm5, rocm6 or nightly.
-        flat: Whether to omit the top folder `zluda/`; defaults to the layout of the real archive.
+        flat: Whether to omit the top-level `zluda/` folder; defaults to the layout of the real archive.
         claims: A wrong version for its files to report.
         change: Called for each file before it is built, to break one of them.
     """
@@ -166,7 +166,7 @@ def write_7z(path: Path, content: Path, options: tuple[str, ...] = ()) -> Path:
 
 
 def write_zip(path: Path, files: Mapping[str, bytes]) -> Path:
-    """Write a zip archive that depends only on the files."""
+    """Write a zip archive whose bytes depend only on the files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():

@@ -1,7 +1,7 @@
 """`activate.bat` and `deactivate` in Wine's cmd, compared with the environment that `apply` computes.
 
 All scripts run in one cmd, because starting programs takes time, and the tests read what that cmd recorded.
-The mark `checklist` names the lines of the checklist in `tests/shells` that a test covers for cmd.
+The `checklist` mark lists the lines in the `tests/shells` checklist that a test covers for cmd.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def app(lane: Lane) -> Path:
 
 @pytest.fixture(scope="module")
 def up(sd: Lane) -> Lane:
-    """A machine with an env `up` that has ZLUDA 3.9.4, a request that allows 3.9.5, and user files."""
+    """A machine with an `up` env that has ZLUDA 3.9.4, a request that allows 3.9.5, and user files."""
     made, written, removed = sd.rocenv(
         ["create", "up", "--rocm", "5.7", "--zluda", "3.9.4", "--no-verify", "-y"],
         ["lock", "up", "-o", r"C:\up.lock"],
@@ -295,7 +295,7 @@ class TestFailures:
         assert "not exported by" in done.err
 
     def test_create_explains_how_to_run_a_closed_installer(self, sd: Lane) -> None:
-        """The error shows the installer, its options and its effects; then rocenv copies the SDK."""
+        """The error describes the installer, its options and its effects; then rocenv copies the SDK."""
         opaque = installer(sd.folder / "opaque", "5.7.1", sd.mirror.workshop, content="opaque")
         programs = sd.lab.wine / "drive_c" / "Program Files" / "AMD" / "ROCm" / "a name of its own"
         with sd.serving(sd.urls["sdk"], opaque.read_bytes()):
@@ -389,7 +389,7 @@ class TestIncident:
     """sdnext#3414: HIP SDK 6.1 with ZLUDA 3.8.3 on gfx1031 crashes with 0xC0000005 in rocblas.dll."""
 
     def test_create_avoids_the_broken_build(self, sd: Lane) -> None:
-        """`create --rocm 6.1 --zluda` selects a different build and explains why 3.8.3 is excluded."""
+        """`create --rocm 6.1 --zluda` selects a different build and explains why it skips 3.8.3."""
         planned, refused = sd.rocenv(
             ["create", "x", "--rocm", "6.1", "--zluda", "--dry-run", "--json"],
             ["create", "x", "--rocm", "6.1", "--zluda", "3.8.3"],
@@ -463,7 +463,7 @@ print(torch.cuda.get_device_name(0))
 print("cuDNN", torch.backends.cudnn.enabled)
 """
 
-# Imports torch in the env while trying to remove the env.
+# Tries to remove the env while a program in it has torch loaded.
 BUSY = """
 import subprocess, sys
 code = "import torch, sys; print('ready', flush=True); sys.stdin.read()"

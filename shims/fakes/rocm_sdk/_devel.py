@@ -1,4 +1,4 @@
-"""Unpack the development files into the installation, like AMD's `rocm_sdk`. Test equipment."""
+"""Unpack the development files into the installation, as AMD's `rocm_sdk` does. Test equipment."""
 
 import importlib.metadata
 import json
@@ -13,7 +13,7 @@ _STAY_LINKS = ("amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflan
 
 
 def get_devel_root():
-    """Return the folder of the unpacked development files, which has links to the files of device wheels."""
+    """Return the folder of unpacked development files, which links to the files from device wheels."""
     try:
         import rocm_sdk_devel
     except ModuleNotFoundError as error:

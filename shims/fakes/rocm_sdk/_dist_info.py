@@ -40,12 +40,12 @@ PACKAGES = {"core": "_rocm_sdk_core", "libraries": "_rocm_sdk_libraries", "devel
 
 
 def package_name(target):
-    """Remove characters that package names cannot contain: `gfx942` for `gfx942:xnack+`."""
+    """Remove characters that package names cannot contain: `gfx942:xnack+` becomes `gfx942`."""
     return target.partition(":")[0]
 
 
 def determine_target_family():
-    """Return the target for the extra `device`; raise ValueError if there is no wheel for it."""
+    """Return the target for the `device` extra; raise ValueError if there is no wheel for it."""
     target = os.getenv("ROCM_SDK_TARGET_FAMILY") or _detected() or DEFAULT_TARGET_FAMILY
     if target not in AVAILABLE_TARGET_FAMILIES:
         available = ", ".join(AVAILABLE_TARGET_FAMILIES)

@@ -8,7 +8,7 @@ LINUX = ("amd_smi", "hipsparselt", "rocm_sysdeps_liblzma", "rocm_smi64", "roctx6
 
 
 def initialize():
-    """Load the ROCm libraries that torch needs, and check that ROCm has the matching version."""
+    """Load the ROCm libraries that torch needs, and check that ROCm's version matches."""
     import rocm_sdk
     from torch import version
 

@@ -48,11 +48,11 @@ def write_start_scripts(
     loader: Path | None,
     library_dirs: Sequence[Path],
 ) -> tuple[Path, ...]:
-    """Write the executable start scripts of a program, and return their paths.
+    """Write a program's executable start scripts, and return their paths.
 
     Args:
         folder: The destination, which exists, and contains the wrappers if there is a loader.
-        program: The names, arguments, and variables of the program.
+        program: The program's names, arguments, and variables.
         path: The program.
         tree: The folder with the program's unpacked packages.
         loader: The prefix's own dynamic loader, if it has one.

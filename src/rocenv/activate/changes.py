@@ -151,7 +151,7 @@ def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None
             raise DataError(f"an env cannot change the variable `{change.name}`")
         if "\0" in change.value:
             raise DataError(f"the value of `{change.name}` contains a NUL character")
-        # A `%` in a URL is safe, because URLs are neither list entries nor arguments of programs.
+        # A `%` in a URL is safe, because URLs are neither list entries nor program arguments.
         is_address = change.action == "set" and change.value.startswith("file:")
         text = change.value.replace("%", "") if is_address else change.value
         if platform == "windows" and (found := against_cmd(text)):
@@ -178,7 +178,7 @@ def against_cmd(text: str) -> str:
 
 
 def lines(changes: Sequence[EnvChange], platform: str = "linux") -> Iterator[str]:
-    """Yield the change of each variable in a readable form: `PATH=/env/bin:$PATH`, `unset X`."""
+    """Yield each variable's change in a readable form: `PATH=/env/bin:$PATH`, `unset X`."""
     after = apply(changes, {}, platform)
     for name in names(changes, platform):
         if name not in after:

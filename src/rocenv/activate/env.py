@@ -140,7 +140,7 @@ class Shell:
 
 
 def ident(prefix: str) -> str:
-    """Return an identifier of letters and digits for an env at this path."""
+    """Return an alphanumeric identifier for an env at this path."""
     import hashlib
 
     return hashlib.sha256(os.fsencode(prefix)).hexdigest()[:12]
@@ -173,7 +173,7 @@ def users_cache(platform: str, prefix: str, environ: Mapping[str, str]) -> str:
 
 
 def fill(resource: str, words: Mapping[str, str]) -> str:
-    """Fill in the placeholders of a resource file."""
+    """Fill in a resource file's placeholders."""
     return fill_script(resource_text(resource), words)
 
 

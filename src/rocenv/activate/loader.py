@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.prefix import Prefix
 
-# Part of the second line of every wrapper and start script, so they recognize each other. It is defined
+# Part of the second line of every wrapper and start script, so they can recognize each other. It is defined
 # here so that `rocenv run` does not import every shell.
 MARK = "rocenv-wrapper"
 
@@ -245,7 +245,7 @@ def _through_interpreter(argv: list[str], head: bytes, environ: Mapping[str, str
 
 
 def _env_words(argument: str) -> list[str]:
-    """Split the command that `env` would run into words, or return [] if `env` has other options."""
+    """Split the command that `env` would run into words, or return [] if `env` is given other options."""
     if argument.startswith("-S"):
         words = shlex.split(argument[2:])
     elif argument.startswith("--split-string="):

@@ -28,7 +28,7 @@ def activation_script(
 ) -> str:
     """Render the script that activates the env when `shell` sources it.
 
-    Sourcing it has the effect of `changes.apply`, and deactivating the env restores the previous environment.
+    Sourcing it has the same effect as `changes.apply`, and deactivating the env restores the previous environment.
     If the env is already active, the script first deactivates it and any env activated on top of it.
 
     Args:

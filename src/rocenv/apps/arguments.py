@@ -89,7 +89,7 @@ def adapt_arguments(context: LaunchContext) -> LaunchContext:
 
 
 def _select_devices(context: LaunchContext, given: Given) -> tuple[LaunchContext, tuple[Device, ...] | None]:
-    """List the program's GPUs and select those to use; None means to add no GPU arguments."""
+    """List the program's GPUs and select those to use; None means no GPU arguments."""
     start, row = context.start, context.start.launcher.devices
     adaptation = Adaptation(options=given.options)
     context = replace(context, adaptation=adaptation)

@@ -65,7 +65,7 @@ def _has_kernels(context: LaunchContext) -> bool | None:
 def _is_of(row: RocmSet, version: str) -> bool:
     """Whether a row covers an env's release.
 
-    The row of a mixed set names a series, but an env can specify one release in that series.
+    A mixed set's row specifies a series, but an env can specify one release in that series.
     """
     return row.version == version or (row.is_mixed and series(version) == row.version)
 

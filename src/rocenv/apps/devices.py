@@ -175,7 +175,7 @@ def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Ca
 def with_targets(found: Sequence[Device], cards: Sequence[Card]) -> tuple[Device, ...]:
     """Add the targets implied by the product names in the GPUs' lines.
 
-    A line without a product name gets a target if all GPUs that no other line mentions have the same one.
+    If all GPUs that no other line mentions share a target, a line without a product name gets that target.
     """
     named = [_owners(each.line, cards) for each in found]
     left = {each.target for each in cards if each.is_shown and not any(each in some for some in named)}

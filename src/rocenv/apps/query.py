@@ -27,7 +27,7 @@ HELP_S = 60.0  # a multi-GB program may unpack itself first
 DEVICES_S = 90.0  # waking a sleeping GPU can take a long time
 _VERSION_S = 60.0
 _MAX_LINE = 4000  # characters per line
-_SHOWN = 200  # characters of a line, in messages
+_SHOWN = 200  # characters of a line shown in messages
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:

@@ -188,7 +188,7 @@ def _judge_torch(context: LaunchContext, ladder: Sequence[RungResult]) -> RungRe
         text = f"{launcher.title} needs torch, but the env does not contain it; create one with torch"
         return _result("failed", f"{text}: `{command}`")
     if torch is None:
-        return _result("skipped", f"{launcher.title} uses torch, but the check `torch` did not run")
+        return _result("skipped", f"{launcher.title} uses torch, but the `torch` check did not run")
     if torch.status == "passed":
         return _result("passed", f"{launcher.title} uses torch, and `torch` passed")
     return _result("skipped", f"needs `torch`: {torch.detail}", no_device=torch.no_device)

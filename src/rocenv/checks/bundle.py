@@ -241,7 +241,7 @@ def _not_a_bundle(file: Path, why: str) -> RocenvError:
 def _observed_there(
     bundle: Bundle, check: str, context: CheckContext, language: Language
 ) -> Iterator[Finding]:
-    """Render a check's observations in a bundle; skip rows that the check cannot report."""
+    """Render a check's observations from a bundle; skip rows that the check cannot report."""
     rows = {row.name for row in context.matrix.advice if check in row.found_by}
     for each in [each for each in bundle.observed if each.check == check][:_MAX_OBSERVED]:
         if each.row in rows and each.severity in ("", *SEVERITIES):

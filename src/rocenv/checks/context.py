@@ -1,4 +1,4 @@
-"""The input of checks: a machine, its environment variables and envs, and an app that is about to start."""
+"""The input for checks: a machine, its environment variables and envs, and an app that is about to start."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ class CheckContext:
         return float(self.threshold(key)[0])
 
     def threshold(self, key: str) -> tuple[str, ...]:
-        """The reference values of a check: a number, a version, or names."""
+        """A check's reference values: a number, a version, or names."""
         found = next((row.values for row in self.matrix.threshold if row.key == key), ())
         if not found:
-            raise DataError(f"the table `threshold` has no row `{key}`")
+            raise DataError(f"the `threshold` table has no `{key}` row")
         return found
 
 
@@ -147,7 +147,7 @@ def observe_app(
 
 
 def before_start(launch: LaunchContext, home: Home) -> CheckContext:
-    """The context of the checks that `launch` runs before an app starts."""
+    """The context for the checks that `launch` runs before an app starts."""
     env = Env(prefix=launch.start.prefix, record=launch.start.record)
     return CheckContext(
         host=launch.host,

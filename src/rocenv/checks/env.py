@@ -80,7 +80,7 @@ def env_torch_replaced(context: CheckContext) -> Observation | None:
 
 
 def env_rocm_mixed(context: CheckContext) -> Observation | None:
-    """Some ROCm wheels are of a different release than the locked one."""
+    """Some ROCm wheels are from a different release than the locked one."""
     return _replaced("env_rocm_mixed", context, lambda each: each.part.kind == "rocm")
 
 
@@ -250,7 +250,7 @@ def _driver_installed_s(kernel: str) -> float | None:
 
 
 def files_of(env: Env) -> dict[str, FileEntry]:
-    """The files in the env's record, or {} if that is damaged, which `env_unusable` reports."""
+    """The files in the env's record, or {} if the record is damaged, which `env_unusable` reports."""
     try:
         return env.prefix.files(env.record)
     except (RocenvError, ValueError):

@@ -1,6 +1,6 @@
-"""The fixes of `doctor --fix`: safe changes to rocenv's home or the user's caches, each after confirmation.
+"""Fixes for `doctor --fix`: safe changes to rocenv's home or the user's caches, each after confirmation.
 
-A fix itself determines what to change; it never takes a path from a finding's text.
+Each fix determines for itself what to change; it never takes a path from a finding's text.
 """
 
 from __future__ import annotations

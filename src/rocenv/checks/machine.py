@@ -66,7 +66,7 @@ def apu_carve_out_only(context: CheckContext) -> Observation | None:
 
 
 def disk_nearly_full(context: CheckContext) -> Observation | None:
-    """The disk with the envs does not have enough space for another env.
+    """The disk that holds the envs does not have enough space for another env.
 
     Envs are created on this machine, so its disk counts even if `ROCENV_SYSROOT` is set.
     """

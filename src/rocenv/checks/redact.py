@@ -24,7 +24,7 @@ _USER, _OTHER, _HOST = "user", "other", "host"
 _USER_VARIABLES = ("USER", "LOGNAME", "USERNAME", "SUDO_USER")
 _HOST_VARIABLES = ("HOSTNAME", "HOST", "COMPUTERNAME", "USERDOMAIN", "USERDNSDOMAIN", "LOGONSERVER")
 _ORDINARY_UIDS = range(1000, 65000)  # Source: login.defs(5), UID_MIN, UID_MAX
-# Account and host names that identify nobody or are common words in the text.
+# Account and host names that do not identify anyone or are common words in the text.
 _COMMON_WORDS = """
 root user users other host localhost home admin administrator guest system windows linux ubuntu debian fedora
 arch amd amdgpu radeon rocm hip gpu kfd drm pci ring reset render video device driver kernel error test
@@ -38,7 +38,7 @@ _PATH = re.compile(
     r"(?:[A-Z]:)?[\\/]+(?:[^\s\\/:;,\"'<>|`][^\\/:;,\"'<>|\r\n`]*[\\/]+)*(?P<name>[^\\/\s:;,\"'<>|`)]*)",
     re.IGNORECASE,
 )
-# Source: the files of ROCm, ZLUDA, MIOpen and PyTorch
+# Source: the files in ROCm, ZLUDA, MIOpen and PyTorch
 _FILE_NAME = re.compile(
     r"[\w.+-]+\.(?:so(?:\.[0-9]+)*|dll|exe|py|u?k?db|toml|json|bat|cmd|sh|co|hsaco|log|conf|bin)"
 )
@@ -55,7 +55,7 @@ _REPLACEMENTS = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
         (r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+", "name@example.org"),
-        (r"\([\w.+-]+@[\w.-]+\)", "(name@host)"),  # the builder of a kernel
+        (r"\([\w.+-]+@[\w.-]+\)", "(name@host)"),  # a kernel's builder
         (rf"([?&;]{_SENSITIVE}=)[^&\s\"'<>]+", r"\1x"),
         (rf"(\b{_SENSITIVE}[\"']?\s*[=:]\s*[\"']?)[^\s\"',;<>]+", r"\1x"),
         # Source: the documentation of the services that issue these tokens

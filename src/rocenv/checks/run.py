@@ -73,7 +73,7 @@ def run_before_start(launch: LaunchContext, home: Home, language: Language) -> l
 def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
     """Run one check. If it crashes, or one of its rows is missing, return that as an observation.
 
-    A fault in an env other than the one to check is only a warning.
+    A fault in an env other than the one being checked is only a warning.
     """
     try:
         if check.needs_env and context.env is None:
@@ -139,10 +139,10 @@ def _require(name: str, applying: Sequence[Check], context: CheckContext) -> Non
         raise NoSuchCheck(f"there is no check `{name}`", *near, "list the checks: `rocenv doctor --list`")
     if known.needs_env and context.broken is not None:
         command = shell_join("rocenv", "doctor", context.broken.name)
-        raise NoSuchCheck(f"the check `{name}` needs a complete env, but this one is incomplete", command)
+        raise NoSuchCheck(f"the `{name}` check needs a complete env, but this one is incomplete", command)
     if known.needs_env and context.env is None:
         commands = [shell_join("rocenv", "doctor", env.name, "--check", name) for env in context.envs[:1]]
-        raise NoSuchCheck(f"the check `{name}` needs an env", *commands or ["rocenv create --help"])
+        raise NoSuchCheck(f"the `{name}` check needs an env", *commands or ["rocenv create --help"])
     if known.platform not in (context.platform, "any"):
-        raise NoSuchCheck(f"the check `{name}` is for {known.platform.capitalize()}", "rocenv doctor --list")
-    raise NoSuchCheck(f"the check `{name}` runs before `rocenv launch` starts an app", "rocenv doctor --list")
+        raise NoSuchCheck(f"the `{name}` check is for {known.platform.capitalize()}", "rocenv doctor --list")
+    raise NoSuchCheck(f"the `{name}` check runs before `rocenv launch` starts an app", "rocenv doctor --list")

@@ -86,7 +86,7 @@ def rocm_paths_differ(context: CheckContext) -> Observation | None:
 
 
 def two_rocms(context: CheckContext) -> Observation | None:
-    """The dynamic loader finds HIP runtimes of two ROCm releases in LD_LIBRARY_PATH and its own folders."""
+    """The dynamic loader finds HIP runtimes from two ROCm releases in LD_LIBRARY_PATH and its own folders."""
     found: dict[str, str] = {}
     listed = context.environ.get("LD_LIBRARY_PATH", "").split(":")
     for folder in [*filter(os.path.isabs, listed), *_configured(), *_LOADER_FOLDERS]:

@@ -66,7 +66,7 @@ def _holds_hip(folder: str) -> bool | None:
 
 
 def _row_of(folder: str, context: CheckContext) -> HipSdk | None:
-    """The release row of an SDK, or None if unknown."""
+    """An SDK's release row, or None if unknown."""
     names = names_in(ntpath.join(folder, "bin")) or ()
     rows = [row for row in context.matrix.hip_sdk if row.hiprtc and row.hiprtc[0].lower() in names]
     return rows[0] if len(rows) == 1 else None
@@ -165,7 +165,7 @@ def hip_runtime_absent(context: CheckContext) -> Observation | None:
 
 
 def hip_runtime_shadowed(context: CheckContext) -> Observation | None:
-    """System32, which Windows searches first, contains a HIP runtime of a different release than the SDK."""
+    """System32, which Windows searches first, has a HIP runtime from a different release than the SDK."""
     there = system_libraries() or {}
     for name, version, where, is_wheels in _runtimes(context):
         driver = there.get(name.lower(), "")
@@ -197,7 +197,7 @@ def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
 
 
 def hip_sdk_damaged(context: CheckContext) -> Observation | None:
-    """A HIP SDK is missing files or contains files of a different release."""
+    """A HIP SDK is missing files or contains files from a different release."""
     for sdk in _sdks(context):
         if sdk.row and sdk.missing:
             found = {"folder": str(sdk.folder), "rocm": series(sdk.row.version)}

@@ -30,7 +30,7 @@ _SHOWN = 10
 
 
 def vc_runtime_missing(context: CheckContext) -> Observation | None:
-    """Libraries of the Visual C++ runtime are missing from System32."""
+    """Visual C++ runtime libraries are missing from System32."""
     there = system_libraries()
     missing = [name for name in context.threshold("vc_runtime") if there is not None and name not in there]
     if not missing:
@@ -52,7 +52,7 @@ def vc_runtime_old(context: CheckContext) -> Observation | None:
 
 
 def defender_took(context: CheckContext) -> tuple[Observation, ...]:
-    """Microsoft Defender quarantined files of an env or of any copy of ZLUDA, and they are still missing."""
+    """Microsoft Defender quarantined files from an env or any copy of ZLUDA, and they are still missing."""
     names = {name.lower() for row in context.matrix.zluda for name in row.files}
     envs = os.path.join(str(context.home.envs), "")
     taken = [

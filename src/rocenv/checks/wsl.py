@@ -28,7 +28,7 @@ _PACKAGE = "hsa-runtime-rocr4wsl-amdgpu"
 
 
 def wsl_without_gpu(_context: CheckContext) -> Observation | None:
-    """This WSL has no access to a GPU."""
+    """This WSL instance has no access to a GPU."""
     if not is_wsl() or access_errno(_DEVICE) != errno.ENOENT:
         return None
     return Observation("wsl_without_gpu", {}, (_kernel_line(), _DEVICE))
@@ -58,7 +58,7 @@ def wsl_driver_old(context: CheckContext) -> Observation | None:
 
 
 def wsl_gpu_unlisted(context: CheckContext) -> Observation | None:
-    """AMD does not list the GPU for WSL."""
+    """AMD does not list the GPU as supported on WSL."""
     gpu, rows = context.host.gpu, _newest_needs(context)
     if not context.host.driver.wsl or gpu is None or not gpu.target or not rows:
         return None

@@ -67,7 +67,7 @@ def activation_line(prefix: Prefix, platform: str) -> str:
 
 
 def example_line(name: str) -> str:
-    """Return an example of a command that runs a program in an env."""
+    """Return an example command that runs a program in an env."""
     return shell_join("rocenv", "run", name, "--", "python" if WINDOWS else "python3")
 
 

@@ -70,7 +70,7 @@ def build_env(name: str, lock: Lock, context: Context, replan: Callable[[], Lock
 
 
 def _not_rebuildable(name: str, lock: Lock, error: FetchError, context: Context) -> FetchError:
-    """Explain that the mirror no longer has a file of a lock, and suggest the closest available set."""
+    """Explain that the mirror no longer has a locked file, and suggest the closest available set."""
     from rocenv.plan import make_plan
     from rocenv.resolve.request import create_command
 
@@ -127,7 +127,7 @@ def _install_by_hand(closed: RocenvError, lock: Lock, matrix: Matrix) -> RocenvE
             *closed.hints[:-1],
             f"download and run {url}",
             *(each.text for each in notes),
-            "then repeat the `rocenv create` command, which will copy the installed SDK",
+            "then rerun the `rocenv create` command, which will copy the installed SDK",
         ),
         code=closed.code,
     )
@@ -146,7 +146,7 @@ def _explained(error: FetchError, lock: Lock, context: Context) -> FetchError:
                 return FetchError(error.message, hints=(why, *error.hints), code=error.code)
             if re.search(r"\b404\b", error.message):
                 known = _known_files(part, context.matrix)
-                message = f"{error.message}; known files of this release: {known}"
+                message = f"{error.message}; known files in this release: {known}"
                 return FetchError(message, hints=error.hints, code=error.code)
     return error
 

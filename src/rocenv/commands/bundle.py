@@ -79,7 +79,7 @@ def command(names: tuple[str, ...], output: Path, as_json: bool) -> None:
 
 
 def _indexes(locks: Iterable[Lock], context: Context) -> dict[str, bytes | Path]:
-    """Return the signed indexes of the locks' packages; print a note if they are missing."""
+    """Return the signed indexes for the locks' packages; print a note if they are missing."""
     from rocenv.sources.apt.signed import signed_indices
 
     found: dict[Path, SignedIndex] = {}

@@ -66,7 +66,7 @@ def cache(context: click.Context, as_json: bool) -> None:
 def clear(names: tuple[str, ...]) -> None:
     """Empty the named parts of the cache: artifacts, indices, wheels, kernels.
 
-    Without PART, empty all but the compiled kernels, which take a long time to compile again.
+    Without PART, empty all but the compiled kernels, which take a long time to recompile.
     """
     from rocenv.install.store import tree_bytes
 

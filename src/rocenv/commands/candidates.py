@@ -114,7 +114,7 @@ def shells(_context: click.Context, _parameter: click.Parameter, incomplete: str
 
 
 def things(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete topics of `explain`; offer products only once the user has typed something."""
+    """Complete `explain` topics; offer products only once the user has typed something."""
     from rocenv.explain import KINDS
 
     if context.params.get("thing"):
@@ -151,7 +151,7 @@ def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str
 
 
 def _platform(context: click.Context) -> str:
-    """Return the platform on the command line, otherwise this machine's, or "" for both, as in `matrix`."""
+    """Return the platform from the command line, otherwise this machine's, or "" for both, as in `matrix`."""
     named = context.params.get("platform") or ""
     return str(named) if named or context.info_name == "matrix" else _HERE
 

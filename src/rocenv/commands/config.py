@@ -251,7 +251,7 @@ def _origin_json(origin: Origin, context: Context, speeds: Mapping[str, Speed]) 
 
 
 def _speed_json(speed: Speed | None) -> dict[str, Any] | None:
-    """Convert a result of `--test`, or None if it was not tested, to JSON."""
+    """Convert a `--test` result, or None if there is none, to JSON."""
     if speed is None:
         return None
     if speed.error:

@@ -168,9 +168,9 @@ def _require_compatible(
 
 @contextlib.contextmanager
 def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
-    """Replace `rocenv resolve` in an error's suggestions with the command `create`.
+    """Replace `rocenv resolve` in an error's suggestions with `rocenv create`.
 
-    Commands for other systems are kept, as their sets can only be planned here. Without `has_target`, omit
+    Commands for other systems are kept, because their sets can only be planned here. Without `has_target`, omit
     the target, because it is this machine's.
     """
     try:
@@ -189,7 +189,7 @@ def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
 def _plan(
     complete: CompleteRequest, context: Context, *, fallback: bool, may_ask: bool
 ) -> tuple[Lock, OnlyFallback | None]:
-    """Plan a request. If only a fallback is available, also return the reason for the user to decide."""
+    """Plan a request. If only a fallback is available, also return the reason, so that the user can decide."""
     try:
         return plan_for(complete, context, fallback=fallback), None
     except OnlyFallback as error:
@@ -234,7 +234,7 @@ def _check_place(prefix: Prefix, context: Context, *, changes: bool) -> None:
     require_place(prefix, context)
     if cloud := cloud_folder(context.home.path):
         note(f"`{context.home.path}` is in `{cloud}`: OneDrive would upload gigabytes")
-        note(r"better: `setx ROCENV_HOME C:\rocenv`, then open a new window")
+        note(r"to avoid this, run `setx ROCENV_HOME C:\rocenv`, then open a new window")
 
 
 def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:

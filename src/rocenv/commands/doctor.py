@@ -234,7 +234,7 @@ def _count(severity: str, number: int, texts: Texts) -> str:
 
 
 def _env_lines(number: int, findings: Sequence[Finding], texts: Texts) -> Iterator[str]:
-    """Render an env's worst problem in one line, with the first command for it."""
+    """Render an env's worst problem in one line, with the first suggested command."""
     worst = findings[0]
     check = shell_join("rocenv", "doctor", worst.env)
     text = texts("of_env", title=worst.title, command=next(iter(worst.commands), check))

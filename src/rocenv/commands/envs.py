@@ -186,7 +186,7 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
 @click.argument("old", shell_complete=candidates.env_names)
 @click.argument("new")
 def rename(old: str, new: str) -> None:
-    """Rename the env OLD to NEW. Shells in which it is active must activate it again."""
+    """Rename the env OLD to NEW. Shells in which it is active must reactivate it."""
     from rocenv.install import change
 
     change.rename(Context().home, old, new)
@@ -197,7 +197,7 @@ def rename(old: str, new: str) -> None:
 @click.argument("old", shell_complete=candidates.env_names)
 @click.argument("new")
 def clone(old: str, new: str) -> None:
-    """Create the env NEW with the same set as OLD, but without packages that you added to OLD."""
+    """Create the env NEW with the same set as OLD, but without the packages that you added to OLD."""
     from rocenv.install.build import build
     from rocenv.install.change import move_shims
 
@@ -212,7 +212,7 @@ def clone(old: str, new: str) -> None:
 @click.command()
 @env_argument
 @click.option("-o", "output", metavar="FILE", type=click.Path(path_type=Path), help="Write the lock to FILE.")
-@click.option("--json", is_flag=True, expose_value=False, help="Print errors, too, as JSON.")
+@click.option("--json", is_flag=True, expose_value=False, help="Also print errors as JSON.")
 def lock(name: str, output: Path | None) -> None:
     """Print the lock of the env NAME: every file with its URL, sha256 and size."""
     from rocenv.core.lock import lock_text
@@ -262,7 +262,7 @@ def repair(name: str, as_json: bool) -> None:
 @click.option("--undo", is_flag=True, help="Restore PyTorch's own files.")
 @json_option
 def shim(name: str, in_torch: bool, undo: bool, as_json: bool) -> None:
-    """Show which files of the env NAME replace CUDA libraries, or move them.
+    """Show which files in the env NAME replace CUDA libraries, or move them.
 
     By default, they are next to ZLUDA's files, and the env's Python loads them before PyTorch.
     """
@@ -278,7 +278,7 @@ def shim(name: str, in_torch: bool, undo: bool, as_json: bool) -> None:
         place = (
             "replace PyTorch's own files" if in_torch else "are next to ZLUDA's files; PyTorch is unchanged"
         )
-        note(f"the shims of env `{name}` {place}" + ("" if changed else " (as before)"))
+        note(f"the shims in env `{name}` {place}" + ("" if changed else " (as before)"))
     record = prefix.record()
     shims = shims_of(record.lock, in_torch=record.shims_in_torch)
     if as_json:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.prefix import Prefix
 
-_LEVEL = "6"  # for zstd: 9 does not make the file smaller, and 15 takes 30 times as long
+_LEVEL = "6"  # for zstd; 9 produces no smaller a file, and 15 takes 30 times as long
 _SQUASHFS = ("-all-root", "-no-progress", "-noappend", "-comp", "zstd", "-Xcompression-level", _LEVEL)
 # Container images whose names differ from the distribution's ID in os-release.
 _IMAGES = {"arch": "archlinux", "opensuse-leap": "opensuse/leap", "rocky": "rockylinux"}
@@ -138,7 +138,7 @@ def _base_image() -> str:
 
 
 def _folders_outside(prefix: Prefix, record: Record) -> tuple[str, ...]:
-    """List the folder of rocenv's own Python if the env's venv uses it; that folder is not in the env."""
+    """List the folder that contains rocenv's own Python if the env's venv uses it; it is outside the env."""
     python, pythons = prefix.path / record.lock.python, Context().home.pythons
     if not os.path.lexists(python):
         return ()
@@ -150,7 +150,7 @@ def _folders_outside(prefix: Prefix, record: Record) -> tuple[str, ...]:
 
 
 def _make_squashfs(prefix: Prefix, image: Path) -> None:
-    """Write an image without the env's caches and logs, and with root as the owner of all files."""
+    """Write an image without the env's caches and logs, with all files owned by root."""
     with tempfile.TemporaryDirectory(dir=image.parent, prefix=".rocenv-") as folder:
         made = Path(folder) / "image"
         _run(

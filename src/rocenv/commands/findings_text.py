@@ -46,17 +46,17 @@ def output_language(option: str | None) -> Language:
 
 
 def texts_for(context: Context, lang: str | None = None) -> Texts:
-    """The labels and messages in the language of `--lang`, otherwise of the user's locale."""
+    """The labels and messages in the language from `--lang`, or else from the user's locale."""
     return Texts(context.matrix, "findings", output_language(lang))
 
 
 def sentences(steps: Iterable[Step], language: Language) -> str:
-    """Join the text of steps."""
+    """Join the steps' text."""
     return ("" if language == "zh" else " ").join(step.text for step in steps)
 
 
 def step_lines(steps: Iterable[Step], texts: Texts) -> Iterator[str]:
-    """Yield the lines of steps. Commands are never wrapped, so that users can copy them."""
+    """Yield the steps as lines. Commands are never wrapped, so that users can copy them."""
     for place, step in enumerate(steps):
         yield from paragraphs(texts("do") if not place else "", (step.text,))
         yield from (f"            {command}" for command in step.commands)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocenv.verify import Level
 
 _HEADER = ("RESULT", "NODES", "TARGET", "GPUS", "DRIVER", "GFLOP/S", "NAMES")
-_TIMEOUT_S = 300  # the first use of a GPU may require a long compilation
+_TIMEOUT_S = 300  # the first use of a GPU may trigger a long compilation
 _UNCHECKED = ("busy", "drained", "down", "powered-down", "unresponsive", "not-started")
 _BAD = ("down", "unresponsive", "not-started")
 _SHOWN = 20
@@ -45,7 +45,7 @@ def command() -> None:
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @json_option
 def report(folder: Path, as_json: bool) -> int:
-    """Compare nodes by the `*.json` files in DIR that `verify --node --json` wrote.
+    """Compare nodes based on the `*.json` files in DIR that `verify --node --json` wrote.
 
     The exit code is 0 if all nodes are healthy, and 1 if one is not.
     """
@@ -228,7 +228,7 @@ def _print(
 
 
 def _table(results: Results, found: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """Build the table; nodes with equal values share a row."""
+    """Build the table; nodes with the same values share a row."""
     labels = {each.node: each.code for each in reversed(found) if each.code in _UNCHECKED}
     labels |= {each.node: each.reason.removeprefix(PREFIX) for each in reversed(found) if each.reason}
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -251,7 +251,7 @@ def _table(results: Results, found: Sequence[Finding]) -> list[tuple[str, ...]]:
 
 
 def _one_line(text: str) -> str:
-    """Remove line breaks, which a node could use to forge lines of the report, such as commands."""
+    """Remove line breaks, which a node could use to forge lines in the report, such as commands."""
     return " ".join(text.split())
 
 

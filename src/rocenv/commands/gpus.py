@@ -81,7 +81,7 @@ def gpu_json(gpu: Gpu) -> dict[str, Any]:
 
 
 def _table(host: Host) -> list[tuple[str, ...]]:
-    """Build the table; consecutive GPUs with equal values share a row."""
+    """Build the table; consecutive GPUs with the same values share a row."""
     rows: list[tuple[str, ...]] = [_HEADER]
     for row, group in groupby(host.gpus, _row):
         indices = [gpu.index for gpu in group]

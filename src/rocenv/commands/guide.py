@@ -1,4 +1,4 @@
-"""The choice that `rocenv create` offers on a terminal if it is called without arguments."""
+"""The choices that `rocenv create` offers on a terminal when called without arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXPLANATION = (
     "rocenv chooses versions that work together, downloads them, and checks the signature or hash of each "
     "file.",
     "Everything goes into one folder in `{envs}`. You do not need root, and your system stays unchanged.",
-    "Then rocenv tests the result on this machine, as far as possible.",
+    "Then rocenv tests the result as thoroughly as this machine allows.",
     "To undo this: {undo}. For other options, see `rocenv create --help`.",
 )
 

@@ -41,7 +41,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_\-./\\:+@]+")
 class _Launch(click.Command):
     """A command whose options may also follow NAME. The app's command starts at the first other word.
 
-    So `launch sd webui.bat --medvram` works without `--`, even if rocenv has an option of the same name.
+    This lets `launch sd webui.bat --medvram` work without `--`, even if rocenv has an option by that name.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

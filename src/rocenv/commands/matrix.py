@@ -89,7 +89,7 @@ def _show_overview(matrix: Matrix, platform: str, *, full: bool) -> None:
         lines = ["", *lines, *([RUNS_AS] if "linux" in platforms else [])]
     click.echo("\n".join(lines).replace("\u00a0", " "))
     if not full:
-        click.echo("For each target and other systems: `rocenv matrix --full`")
+        click.echo("To see every target and other systems: `rocenv matrix --full`")
 
 
 def _as_options(filters: Filters) -> list[str]:

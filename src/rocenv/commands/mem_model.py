@@ -1,4 +1,4 @@
-"""`rocenv mem model`: a model's GPU memory by layer, and how many layers fit."""
+"""`rocenv mem model`: a model's GPU memory use by layer, and how many layers fit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_NAME = 40  # of a GPU, in characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Report:
-    """A model and how it fits on this machine's GPU."""
+    """A model and how much of it fits on this machine's GPU."""
 
     model: Model
     estimate: Estimate
@@ -51,7 +51,7 @@ class _Report:
         return self.estimate.layout.unknown
 
     def notes(self) -> Iterator[str]:
-        """Yield remarks on the figures."""
+        """Yield notes about the figures."""
         if self.model.missing_bytes:
             name, missing = printable(self.model.path.name), amount(self.model.missing_bytes)
             yield f"{name} is {missing} too short: the download is incomplete, so no program can load it"
@@ -68,7 +68,7 @@ class _Report:
         if not self.unknown:
             # Source: ggml-org/llama.cpp#15434 (flash attention); ggml-org/llama.cpp#16653 (`--fit`)
             yield (
-                "estimated without flash attention; since late 2025, llama.cpp uses it if possible, and"
+                "estimated without flash attention; since late 2025, llama.cpp uses it when it can, and"
                 " chooses layers and context itself (`--fit`) unless you do"
             )
         if any("-fa" in way.arguments for way in self.ways):
@@ -142,7 +142,7 @@ def _head(report: _Report) -> Iterator[str]:
 
 
 def _table(report: _Report) -> Iterator[tuple[str, ...]]:
-    """Yield a row per group of equal layers, from last to first, as they are moved to the GPU."""
+    """Yield a row per group of identical layers, last to first, the order in which they move to the GPU."""
     estimate, layout = report.estimate, report.estimate.layout
     count = len(layout.layers)
 

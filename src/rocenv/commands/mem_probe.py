@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rocenv.memory.probe import Bound, ProbeResult
     from rocenv.probe.wire import Opened
 
-_ALIKE = 0.03  # relative difference that is too small to explain
+_ALIKE = 0.03  # relative difference too small to need an explanation
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""`rocenv mem settings`: the settings of a program that save GPU memory."""
+"""`rocenv mem settings`: a program's settings that save GPU memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _parse_size(_context: click.Context, _parameter: click.Parameter, value: str
 )
 @json_option
 def settings(program: str, name: str, memory_bytes: int | None, as_json: bool) -> None:
-    """Show the settings of a program that save memory on this GPU.
+    """Show which of a program's settings save memory on this GPU.
 
     With env NAME or an active env, the settings match that env's GPU and PyTorch.
     """

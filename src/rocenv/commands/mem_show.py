@@ -190,7 +190,7 @@ def _share(memory: GpuMemory) -> float | None:
 
 
 def graph(shares: Iterable[float | None], levels: str) -> str:
-    """Draw shares (0 to 1) as levels, with a gap for each None."""
+    """Draw fractions (0 to 1) as levels, with a gap for each None."""
     return "".join(
         " " if share is None else levels[min(len(levels) - 1, int(share * len(levels)))] for share in shares
     )

@@ -24,10 +24,10 @@ _LEAST_BYTES = 1_000_000  # smaller amounts are not suggested
 
 
 def space_hints(error: NoSpace) -> tuple[str, ...]:
-    """Return the commands that free space, with amounts, and the command to use another disk."""
+    """Return the commands that free space, with amounts, and the one that switches to another disk."""
     context, place = Context(), Path(error.place)
     if not place.is_relative_to(context.home.path):
-        return (f"free some space on the disk of `{place}`, or choose a different folder",)
+        return (f"free some space on the disk that contains `{place}`, or choose a different folder",)
     try:
         with context.progress.wait("Looking for disk space", closing=False):
             return tuple(_hints(error, context))
@@ -41,7 +41,7 @@ def _hints(error: NoSpace, context: Context) -> Iterator[str]:
     freed = {command: size for command, size in _freed(home, error.keep) if size >= _LEAST_BYTES}
     amount = f"free {size_text(lacking)} more" if error.needed_bytes else "free some space"
     commands = ", ".join(f"`{command}` frees up to {size_text(size)}" for command, size in freed.items())
-    yield f"{amount}: {commands}" if commands else f"{amount} on the disk of `{home.path}`"
+    yield f"{amount}: {commands}" if commands else f"{amount} on the disk that contains `{home.path}`"
     envs = all_prefixes(home)
     if sum(freed.values()) < max(lacking, _LEAST_BYTES):
         if envs:
@@ -55,7 +55,7 @@ def _hints(error: NoSpace, context: Context) -> Iterator[str]:
 
 
 def _freed(home: Home, keep: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """Yield how much each command would free, without the files that a second attempt needs.
+    """Yield how much each command would free, not counting files that a second attempt needs.
 
     `keep` contains the hashes of these files; if it is empty, every partial download may be one of them.
     """

@@ -38,7 +38,7 @@ def named_target(context: click.Context, parameter: click.Parameter, value: str)
 
 
 def text_option(name: str, metavar: str, complete: Any = None, **settings: Any) -> _Decorator:
-    """An option whose value is a short text, such as a name or a version; the default is ""."""
+    """An option whose value is a short string, such as a name or a version; the default is ""."""
     settings = {"default": "", "callback": short_enough, **settings}
     return click.option(name, metavar=metavar, shell_complete=complete, **settings)
 

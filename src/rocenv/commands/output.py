@@ -1,4 +1,4 @@
-"""How commands print and ask: data and JSON go to stdout, notes and questions to stderr."""
+"""Output and prompts: data and JSON go to stdout, notes and questions to stderr."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _MAX_NAME_LENGTH = 200
 @click.option("--list", "mode", flag_value="list", help="List the trusted folders.")
 @json_option
 def command(folder: str | None, mode: str | None, as_json: bool) -> int:
-    """Trust the `.rocenv` file in FOLDER as it is now. Default: this folder, or the nearest parent with one.
+    """Trust the `.rocenv` file in FOLDER as it is now. Default: this folder, or its nearest parent with one.
 
     The file contains the name of an env. A shell with the hook (`rocenv hook`) activates that env when you
     enter the folder, and deactivates it when you leave the folder. If the file changes, trust it again.
@@ -91,7 +91,7 @@ def _here() -> str:
 
 
 def _nearest(folder: str) -> str:
-    """Find the nearest folder with a `.rocenv` file, starting at this one, or return "".
+    """Find the nearest folder with a `.rocenv` file, starting with this one, or return "".
 
     A folder named `.rocenv` does not count, because every env has one.
     """

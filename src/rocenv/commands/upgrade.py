@@ -32,7 +32,7 @@ _SHOWN = 8
 
 @click.command()
 @env_argument
-@click.option("--rollback", is_flag=True, help="Go back to the set before the last upgrade.")
+@click.option("--rollback", is_flag=True, help="Go back to the set from before the last upgrade.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @offline_option
 @click.option("--no-verify", is_flag=True, help="Do not verify the new set.")
@@ -122,7 +122,7 @@ def _roll_back(context: Context, prefix: Prefix, *, as_json: bool) -> int:
     if as_json:
         print_json({"env": prefix.name, "changed": True, "changes": changes, "plan": plan_json(lock)})
     note(_text(prefix.name, changes, None))
-    note(f"env `{prefix.name}` has its old set again; verify it: `rocenv verify {shell_join(prefix.name)}`")
+    note(f"env `{prefix.name}` is back to its old set; verify it: `rocenv verify {shell_join(prefix.name)}`")
     return 0
 
 
@@ -130,7 +130,7 @@ def _request_again(lock: Lock) -> Request:
     """Return a lock's request, with only the options that were passed to `create`.
 
     Raises:
-        RocenvError: The lock was not created from a request; for example, it is a compiler's.
+        RocenvError: The lock was not created from a request; for example, it is for a compiler.
     """
     from rocenv.resolve.request import NO_TORCH
 
@@ -168,8 +168,8 @@ def _by_name(lock: Lock) -> dict[str, Component]:
 def _is_same(was: Component, now: Component) -> bool:
     """Whether a planned part is the installed one.
 
-    A plan may lack hashes that the first download records, and it lists AMD's installer where the installed
-    part is a copy of an SDK. In these cases, compare the versions.
+    A plan may lack hashes that the first download records, and it lists AMD's installer even if the
+    installed part is a copy of an SDK. In these cases, compare the versions.
     """
     if (was.version, was.channel, was.python) != (now.version, now.channel, now.python):
         return False
@@ -178,7 +178,7 @@ def _is_same(was: Component, now: Component) -> bool:
 
 
 def _text(name: str, changes: list[dict[str, str | None]], lock: Lock | None) -> str:
-    lines = [f"Upgrade of env `{name}`"]
+    lines = [f"Changes to env `{name}`"]
     for each in changes:
         was, now = each["from"] or "none", each["to"] or "removed"
         same = " (the same version; some of its packages are newer)" if was == now else ""

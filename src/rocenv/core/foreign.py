@@ -56,7 +56,7 @@ def parse_json(text: str | bytes, where: str) -> Any:
     """Parse JSON.
 
     Raises:
-        DataError: The text is invalid JSON or nested over 64 levels deep; the message includes `where`.
+        DataError: The text is invalid JSON or more than 64 levels deep; the message includes `where`.
     """
     try:
         if isinstance(text, bytes):

@@ -236,7 +236,7 @@ class Lock(Value, frozen=True, kw_only=True):
     watched: tuple[str, ...] = ()  # variables that would affect the set, reported if they are already set
     warnings: tuple[str, ...] = ()  # what the GPU cannot do with this set
     notes: tuple[str, ...] = ()
-    local_notes: tuple[str, ...] = ()  # notes for the machine and the day on which the set was resolved
+    local_notes: tuple[str, ...] = ()  # notes that apply only where and when the set was resolved
 
     def part(self, kind: ComponentKind) -> Component | None:
         """Return the component of this kind, if the set has one."""
@@ -285,7 +285,7 @@ class Record(Value, frozen=True, kw_only=True):
     files_sha256: str = ""  # hash of the file list next to it; set when that list is written
     loader: str = ""  # path to the prefix's own dynamic loader; "" for the system loader
     shims_in_torch: bool = False  # shims replace torch's files instead of being loaded before them
-    prefix: str = ""  # path that the env's scripts and loader use; "" in records of older versions
+    prefix: str = ""  # path that the env's scripts and loader use; "" in records written by older versions
 
 
 class RungResult(Value, frozen=True, kw_only=True):

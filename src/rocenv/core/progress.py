@@ -200,7 +200,7 @@ class Stage:
         self._progress.update(self, size_bytes)
 
     def skip(self, size_bytes: int) -> None:
-        """Count bytes that did not need processing; a negative number stands for bytes to process again."""
+        """Count bytes that did not need processing; a negative number means bytes to reprocess."""
         with self._lock:
             self.done_bytes += size_bytes
         if size_bytes:

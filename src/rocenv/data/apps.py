@@ -31,7 +31,7 @@ class Failure(Value, frozen=True, kw_only=True):
 PLACES = ("device", "target")  # placeholders in `Flag.words`
 # Groups that a device list's patterns must have; `device` is a GPU's name.
 _GROUPS = {"pattern": ("device",), "other": (), "target": ("number", "target")}
-# Fields that every app inherits from the row `generic`.
+# Fields that every app inherits from the `generic` row.
 INHERITED = ("compiling", "first_run", "starters")
 
 
@@ -96,7 +96,7 @@ class Fallback(Value, frozen=True, kw_only=True):
 
     Placeholders in commands: `{name}` is the env, `{another}` an unused env name, `{target}` the env's
     target, `{code_target}` the target its code is built for, `{program}` the program, `{model}` its model.
-    Texts may contain `{target}`.
+    The text may contain `{target}`.
     """
 
     code: str  # the rule in `profiles/rules/`
@@ -127,8 +127,8 @@ class Launcher(Known, frozen=True, kw_only=True):
 
     In commands and values, `{python}` is the env's Python, `{batch_python}` is the same in quotes, for
     Windows batch files that do not quote it, and `{prefix}` is the env's folder. Paths are relative to the
-    app's folder and use `/`. Every row inherits the `INHERITED` fields and the `secret_options` from the row
-    `generic`.
+    app's folder and use `/`. Every row inherits the `INHERITED` fields and the `secret_options` from the
+    `generic` row.
     """
 
     IDENTITY = ("key",)
@@ -233,7 +233,7 @@ class Launcher(Known, frozen=True, kw_only=True):
             yield "`wrapper` needs a `command` to run instead"
 
     def inheriting(self, generic: "Launcher") -> "Launcher":
-        """Return the row with the fields that it inherits from the row `generic`."""
+        """Return the row with the fields that it inherits from the `generic` row."""
         values = {name: getattr(self, name) or getattr(generic, name) for name in INHERITED}
         values["secret_options"] = (*generic.secret_options, *self.secret_options)
         return msgspec.structs.replace(self, **values)

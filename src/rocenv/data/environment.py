@@ -93,7 +93,7 @@ def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
 
 
 def _values(value: str, places: Mapping[str, tuple[str, ...]], platform: str) -> Iterator[str]:
-    """Yield the value once per path of its placeholder, or unchanged if it has no placeholder."""
+    """Yield the value once for each of its placeholder's paths, or unchanged if it has no placeholder."""
     place = next((place for place in places if value.startswith(place)), "")
     if not place:
         yield value

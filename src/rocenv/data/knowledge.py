@@ -129,12 +129,12 @@ class Verdict(Known, frozen=True, kw_only=True):
     verdict: Literal["broken", "workaround", "works"]
     what: str  # what happens, in one sentence
     targets: tuple[str, ...] = ()
-    rocm: str = ""  # ROCm or HIP SDK versions, a PEP 440 specifier
-    zluda: str = ""  # ZLUDA versions, a PEP 440 specifier
+    rocm: str = ""  # PEP 440 specifier for ROCm or HIP SDK versions
+    zluda: str = ""  # PEP 440 specifier for ZLUDA versions
     project: str = ""  # the ZLUDA build's project
     flavour: tuple[str, ...] = ()  # flavors of the ZLUDA archive
     torch: str = ""
-    # Display drivers, a PEP 440 specifier; the row becomes a note if the driver is unknown.
+    # PEP 440 specifier for display drivers; the row becomes a note if the driver is unknown.
     driver: str = ""
     pack: Literal["", "none"] = ""  # `none`: only with the SDK's own rocBLAS
     only_if: str = ""  # a further condition that the resolver cannot check
@@ -197,7 +197,7 @@ class DriverPair(Known, frozen=True, kw_only=True):
 
 
 class DriverTrain(Known, frozen=True, kw_only=True):
-    """The ROCm release that an amdgpu package belongs to."""
+    """The ROCm release that an amdgpu package shipped with."""
 
     IDENTITY = ("amdgpu",)
     VERSIONS = ("amdgpu", "rocm")
@@ -234,7 +234,7 @@ class WslNeeds(Known, frozen=True, kw_only=True):
     switched: bool = False  # needs HSA_ENABLE_DXG_DETECTION=1 to find the GPU
     driver: str = ""  # oldest Windows display driver, in AMD's numbering
     driver_file: str = ""  # the same driver in Windows' numbering
-    targets: tuple[str, ...] = ()  # those that AMD lists for WSL; () = unknown
+    targets: tuple[str, ...] = ()  # targets that AMD lists for WSL; () if unknown
 
 
 class Incident(Known, frozen=True, kw_only=True):

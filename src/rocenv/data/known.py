@@ -28,7 +28,7 @@ _SHORTEST = 3  # bytes; shorter literals occur in every log
 class Known(Value, frozen=True, kw_only=True):
     """A fact with its source; subclasses declare what the loader must check."""
 
-    # Rows with equal values in these fields describe the same thing; () allows duplicates.
+    # Rows with the same values in these fields describe the same thing; () allows duplicates.
     IDENTITY: ClassVar[tuple[str, ...]] = ()
     VERSIONS: ClassVar[tuple[str, ...]] = ()  # fields with PEP 440 versions
     RANGES: ClassVar[tuple[str, ...]] = ()  # fields with a PEP 440 specifier
@@ -132,7 +132,7 @@ def pattern_faults(field: str, text: str) -> Iterator[str]:
 
 
 def literal_faults(field: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield an error for each text that is too short to search for or spans several lines."""
+    """Yield an error for each string that is too short to search for or spans several lines."""
     for text in texts:
         if len(text.encode()) < _SHORTEST or "\n" in text:
             yield f"`{field}`: `{text}` must be part of one line and at least {_SHORTEST} bytes long"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 HINT = "fix the row (docs/data.md describes the format) or remove the file"
-MAX_BYTES = 8_000_000  # per file; rocenv's largest has 40,000
+MAX_BYTES = 8_000_000  # per file; rocenv's largest is 40,000
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _CHECKED = re.compile(rb'\bchecked = "([0-9-]{10})"')
 _STAMP_BYTES = 32

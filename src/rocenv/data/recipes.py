@@ -26,7 +26,7 @@ class KernelRecipe(Known, frozen=True, kw_only=True):
 
     kind: Literal["hip", "hiprt"]
     title: str
-    versions: str  # of Blender, PEP 440
+    versions: str  # Blender versions, PEP 440
     file: str  # file to compile, relative to the source folder
     flags: tuple[str, ...]
     precompiled: str  # file name of Blender's own kernel, without `.zst`
@@ -36,7 +36,7 @@ class KernelRecipe(Known, frozen=True, kw_only=True):
     built_with: tuple[BuiltWith, ...] = ()
     headers: str = ""  # additional header below `{include}`
     headers_from: str = ""  # where to download it
-    overlay: str = ""  # versions that can load it from an overlay, PEP 440; "" for all of them
+    overlay: str = ""  # versions that can load it from an overlay, PEP 440; "" for all
     kernels: int = 0  # number of kernels in the file; 0 if unknown
     seconds: int = 0  # approximate compile time
 

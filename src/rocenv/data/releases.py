@@ -204,7 +204,7 @@ class TorchSet(Known, frozen=True, kw_only=True):
         return f"{self.version}+{local}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report if not exactly one of `rocm` and `cuda` is set, or if required `kernels` are missing."""
+        """Report an error unless exactly one of `rocm` and `cuda` is set and all required `kernels` exist."""
         if bool(self.rocm) == bool(self.cuda):
             yield "exactly one of `rocm` and `cuda` must be set"
         rows = (row for row in matrix.rocm_wheels if (row.version, row.channel) == (self.rocm, self.channel))

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 
-FARTHEST = 60  # maximum of `within`, in lines
+FARTHEST = 60  # maximum value of `within`, in lines
 OPERATORS = ("<", ">", "=", "!", "~")
-# Facts that rocenv provides; `env` only for an env's log.
+# Facts that rocenv provides; `env` exists only for an env's log.
 DERIVED = (
     *(
         "create",

@@ -62,7 +62,7 @@ class NeverTogether(Known, frozen=True, kw_only=True):
 
     IDENTITY = ("words",)
 
-    variables: tuple[str, ...]  # aliases of one variable
+    variables: tuple[str, ...]  # aliases for one variable
     words: tuple[str, ...]
     off: tuple[str, ...] = ()  # strings that disable one of the words
     text: str  # what happens if they are combined

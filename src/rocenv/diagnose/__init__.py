@@ -1,7 +1,7 @@
 """Find the causes of failures in a log.
 
     blocks (reading) -> sightings of all literals (scanner) -> facts from the log (facts)
-                     -> rules with matches (matching) -> findings, best first -> texts (report)
+                     -> rules with matches (matching) -> findings, best first -> messages (report)
 
 The knowledge is data: rules in `profiles/rules/`, extractors in `profiles/extractors.toml`, and app failures
 in `profiles/apps/`.

@@ -23,7 +23,7 @@ _OPTION = re.compile(r" --[\w-]+ \{(\w+)\}")
 
 
 def app_patterns(matrix: Matrix) -> Mapping[str, tuple[Pattern, ...]]:
-    """Map the codes of causes to patterns for the failures in app profiles."""
+    """Map cause codes to patterns for the failures in app profiles."""
     found: dict[str, list[Pattern]] = {}
     for launcher in matrix.launcher:
         for failure in launcher.failures:
@@ -42,7 +42,7 @@ def _condition(launcher: Launcher) -> dict[str, str]:
 def app_steps(
     matrix: Matrix, facts: Facts, code: str, values: Mapping[str, str], language: Language
 ) -> tuple[Step, ...]:
-    """List the steps for a cause from the profile of the log's app, in profile order.
+    """List the steps that the app's profile suggests for a cause, in profile order.
 
     A command omits options whose values are unknown; their defaults depend on the machine that runs it.
     """

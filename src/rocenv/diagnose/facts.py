@@ -28,7 +28,7 @@ _MAX_LENGTH = 80  # of a value, in characters
 
 
 def extracted(extractors: Iterable[Extractor], sightings: Sightings, page: str) -> Facts:
-    """Extract facts from the lines of a log; the values of each fact are in log order."""
+    """Extract facts from the lines of a log; each fact's values are in log order."""
     found: dict[str, dict[str, int]] = {}
     for extractor in extractors:
         for sighting in sightings.of(extractor.text):

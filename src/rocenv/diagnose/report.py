@@ -153,7 +153,7 @@ def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
 
 
 def suggest_env(facts: Facts, matrix: Matrix) -> str:
-    """Build the command for the best set for the first target in the facts; return "" if there is none.
+    """Build the command that creates the best set for the facts' first target; return "" if there is none.
 
     Without a target, the command detects the GPU of the machine that runs it. The fact `another` is the new
     env's name.
@@ -191,7 +191,7 @@ def _needs_no_zluda(facts: Facts, matrix: Matrix) -> bool:
 
 
 def known_combinations(facts: Facts, matrix: Matrix) -> tuple[str, ...]:
-    """List the `explain` codes of verdicts about combinations whose parts the log mentions."""
+    """List the `explain` codes for known combinations whose parts the log mentions."""
     known = {name: values[0] for name, values in facts.items()}
     parts = {name: known.get(name) for name in _PARTS}
     of_log = verdicts.Facts(**parts, target=known.get("gfx"))

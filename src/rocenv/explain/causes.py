@@ -1,4 +1,4 @@
-"""Explain causes of failures: why, what to do and when, log messages, and checks that find them."""
+"""Explain causes of failures: why they occur, what to do when, log messages, and checks that find them."""
 
 from __future__ import annotations
 

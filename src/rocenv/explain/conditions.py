@@ -1,4 +1,4 @@
-"""Phrases for the conditions of remedies: `On Linux, for gfx1031 or gfx1032: ...`.
+"""Phrases for remedies' conditions: `On Linux, for gfx1031 or gfx1032: ...`.
 
 The `conditions` topic in the `messages` table has a phrase for each fact that readers know without a log.
 """

@@ -1,6 +1,6 @@
 """Render data rows as lines, for `explain` pages and `rocenv matrix`.
 
-A row becomes a subject, a version and a text. Rows with the same subject and text share a line that lists
+Each row becomes a subject, a version and text. Rows with the same subject and text share a line that lists
 their versions.
 """
 

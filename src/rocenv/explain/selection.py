@@ -108,7 +108,7 @@ def _asked_versions(matrix: Matrix, option: str, text: str) -> set[str]:
 def torch_for(matrix: Matrix, platform: str) -> list[TorchSet]:
     """List the PyTorch wheels for a platform, or for all platforms if it is "".
 
-    PyTorch wheels that require separate ROCm wheels exist on the same platforms as these.
+    PyTorch wheels that require separate ROCm wheels exist for the same platforms as those ROCm wheels.
     """
     places = {(row.version, row.channel) for row in matrix.rocm_wheels if row.platform == platform}
     own = {("linux", True), ("windows", False)}

@@ -68,17 +68,17 @@ def meant(thing: str, matrix: Matrix) -> list[str]:
 
 
 def product_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the targets of a product, processor, code name or PCI ID."""
+    """Find the targets for a product, processor, code name or PCI ID."""
     return in_order(targets_of_product(thing, matrix))
 
 
 def unsupported_names(matrix: Matrix) -> list[str]:
-    """List the generations of GPUs that ROCm does not support."""
+    """List the GPU generations that ROCm does not support."""
     return [row.title.partition(" (")[0] for row in matrix.unsupported_gpu]
 
 
 def unsupported_meant(thing: str, matrix: Matrix) -> list[str]:
-    """Find the generation of a product or PCI ID that ROCm does not support."""
+    """Find the unsupported GPU generation that includes a product or PCI ID."""
     row = unsupported(thing, matrix)
     return [row.title.partition(" (")[0]] if row else []
 
@@ -341,7 +341,7 @@ def _windows(matrix: Matrix, target: str) -> list[Line]:
 
 
 def _sdk_entry(matrix: Matrix, sdk: HipSdk, target: str, found: Found) -> rows.Entry:
-    """Summarize a HIP SDK's support for a target, and the ZLUDA set with it, or why there is none."""
+    """Summarize a HIP SDK's support for a target, and the ZLUDA set that uses it, or why there is none."""
     said = levels(matrix, "windows", target).get(series(sdk.version))
     support = LEVELS[said.level] if said else NOT_LISTED
     best = next((each for each in found.candidates if each.rocm.row is sdk), None)

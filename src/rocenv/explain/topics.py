@@ -284,7 +284,7 @@ def _app_steps(app: Launcher) -> Iterator[Step]:
 
 
 def explain_subject(name: str, matrix: Matrix) -> Explanation:
-    """Explain a topic: its newest rows and its facts; for an app, also how to get and start it."""
+    """Explain a topic: its newest rows and its facts, plus how to get and start it if it is an app."""
     # Facts without a key come first; after a fact with a key, they would seem to belong to it.
     facts = sorted((row for row in matrix.fact if row.about == name), key=lambda row: (row.key, row.text))
     app = _apps(matrix).get(name)

@@ -112,7 +112,7 @@ def _fewer_gpus(answers: Iterable[Result], before: Mapping[str, int]) -> Iterato
             once = before.get(node, 0)
             few = counts[count] == 1 or counts[count] <= _FEW * len(nodes)
             if count < once:
-                detail = f"it has {_gpus(count)} but had {once}"
+                detail = f"it has {_gpus(count)} but used to have {once}"
             elif count < usual and few:
                 detail = f"it has {_gpus(count)}, but most nodes with {target} have {usual}"
             else:

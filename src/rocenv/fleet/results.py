@@ -30,12 +30,12 @@ _REASON = re.compile(PREFIX + r"[A-Za-z][A-Za-z ]*")
 
 
 def is_node_name(text: str) -> bool:
-    """Whether Slurm can only interpret a string as the name of a single node."""
+    """Whether Slurm can interpret a string only as the name of a single node."""
     return _NAME.fullmatch(text) is not None
 
 
 class Driver(Struct, frozen=True, gc=False):
-    """The GPU driver of a node, as `verify --node --json` prints it."""
+    """A node's GPU driver, as `verify --node --json` prints it."""
 
     kernel: _Text | None = None
     amdgpu: _Text | None = None
@@ -148,7 +148,7 @@ def read_results(folder: Path, *, named_by_file: bool = False) -> Results:
 
 
 def _parsed(content: bytes, node: str, kept: dict[Hashable, Hashable]) -> Result:
-    """Parse a result; `kept` makes results share equal values."""
+    """Parse a result; `kept` lets results share equal values."""
     file = msgspec.json.decode(content, type=_File)
     datetime.datetime.fromisoformat(file.when)
     node = node or file.node

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _QUERY_S = 60.0
 _START_S = 90  # until all nodes have started, or Slurm gives up on the rest
-# How long the step may wait for its nodes: longer than 60 s, the default interval of Slurm's scheduler.
+# How long the step may wait for its nodes: longer than 60 s, Slurm's default scheduler interval.
 # Source: slurm.conf(5), sched_interval
 _IMMEDIATE_S = 90
 _STOP_S = 30.0  # if srun is killed, the nodes stay allocated
@@ -146,8 +146,8 @@ def check_with_slurm(
         timeout_s: The time limit of each check.
 
     Returns:
-        The last line of stderr from the first node that wrote any, and the nodes that shared steps that
-        Slurm could not start in several attempts; they have no result, so their health is unknown.
+        The last line of stderr from the first node that wrote any, and the nodes in steps that Slurm could
+        not start despite several attempts; they have no result, so their health is unknown.
 
     Raises:
         RocenvError: srun could not start a step, or the step was canceled; the nodes' health is unknown.

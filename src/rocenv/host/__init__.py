@@ -50,7 +50,7 @@ class Host:
 
         An env for several targets sees only GPUs with these targets, in the same order. An env for one
         target sees GPUs with that target first and the others after them, because programs use the first
-        GPU; if a card has the target, other iGPUs are hidden. The result is () if HIP does not list any GPU
+        GPU; if a card has the target, iGPUs with other targets are hidden. The result is () if HIP does not list any GPU
         with the env's targets.
         """
         listed = [gpu for gpu in self.gpus if gpu.hip_index is not None]
@@ -71,7 +71,7 @@ class Host:
 
 
 def detect(matrix: Matrix) -> Host:
-    """Detect the GPUs on this machine, or on the one below `ROCENV_SYSROOT`.
+    """Detect the GPUs on this machine, or on the one in `ROCENV_SYSROOT`.
 
     Unreadable or invalid files never cause an error; their content is treated as unknown.
 

@@ -34,7 +34,7 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, limit: int = 100) -
     Unnamed data is stored under its position, starting at "0". `TimeCreated` is the event's time and
     `Provider` its source; event numbers are unique only within a provider.
 
-    For an examined machine, this reads the file `copy` in `windows/` instead.
+    For an examined machine, this reads `copy` in `windows/` instead.
     """
     text = program_output(f"/windows/{copy}", lambda: _query(channel, ids, limit), _MAX_BYTES)
     if text is None:
@@ -100,9 +100,9 @@ def fault_of(
     recent: datetime.datetime,
     code: int,
 ) -> Fault | None:
-    """Return a process's newest crash, otherwise the newest crash of a program that probably belongs to it.
+    """Return a process's newest crash, or else the newest crash of a program that is probably part of it.
 
-    An app that was started by a batch file crashes in a process of its own, not in `pid`. A matching name
+    An app that was started by a batch file crashes in its own process, not in `pid`. A matching name
     is weak evidence, so such a crash is accepted only if it is recent or its exception matches the app's
     exit code.
 

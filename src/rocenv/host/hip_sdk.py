@@ -93,7 +93,7 @@ def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
 
 
 def _here(install_dir: str) -> Path:
-    r"""Return the installer's default folder; `C:\Program Files` can be elsewhere on this machine."""
+    r"""Return the installer's default folder, which is not always in `C:\Program Files`."""
     usual, own = r"C:\Program Files", os.environ.get("PROGRAMFILES", "")
     if own and install_dir.startswith(usual):
         install_dir = own + install_dir.removeprefix(usual)

@@ -27,7 +27,7 @@ _LINE = re.compile(r"^(\w+) ([0-9]{1,20})$", re.MULTILINE)  # "simd_count 192"
 class Node:
     """A GPU or GPU partition, as KFD lists it.
 
-    The properties come from the kernel's text; older kernels have fewer.
+    The properties come from text files that the kernel provides; older kernels provide fewer properties.
     """
 
     number: int

@@ -1,6 +1,6 @@
 """Detect the GPUs on a Linux machine: KFD nodes, then PCI cards that KFD skipped.
 
-A node's target comes from the kernel if possible, otherwise from the PCI ID. Detection neither loads
+A node's target comes from the kernel if the kernel reports it, and otherwise from the PCI ID. Detection neither loads
 libraries nor wakes GPUs.
 """
 
@@ -126,7 +126,7 @@ def _why_left_out(driver: str) -> str:
     if driver == "vfio-pci":
         return "it is reserved for a virtual machine: `vfio-pci` is bound to it"
     if driver != "amdgpu":
-        return f"the driver `{driver}` is bound to it, but only `amdgpu` supports compute"
+        return f"the `{driver}` driver is bound to it, but only `amdgpu` supports compute"
     if not kfd.present():
         return (
             "`amdgpu` is bound to it, but the compute driver (KFD) is missing or hidden from this container"

@@ -21,7 +21,7 @@ AMD = 0x1002
 MAKERS = {0x10DE: "NVIDIA", 0x8086: "Intel"}  # other GPU vendors
 DEVICES = "/sys/bus/pci/devices"
 _DISPLAY, _ACCELERATOR = 0x03, 0x12  # PCI base classes; Instincts without display outputs are accelerators
-_SHOWN = 3  # maximum number of products listed for a shared ID
+_SHOWN = 3  # the most products to list for a shared ID
 _NAME_TABLES = ("/usr/share/libdrm/amdgpu.ids", "/opt/amdgpu/share/libdrm/amdgpu.ids")
 
 

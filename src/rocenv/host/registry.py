@@ -1,4 +1,4 @@
-r"""Read the Windows registry, and JSON files with facts about an examined machine.
+r"""Read the Windows registry, and JSON files that describe an examined machine.
 
 For an examined machine, `windows/registry.json` contains keys below HKEY_LOCAL_MACHINE with their values,
 spelled as in the registry: `{"SYSTEM\\CurrentControlSet\\Control\\FileSystem": {"LongPathsEnabled": 1}}`.

@@ -66,7 +66,7 @@ def build(name: str, lock: Lock, context: Context) -> Record:
 
 @contextlib.contextmanager
 def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[None]:
-    """Hold the locks of envs and, with `uses_store`, keep `gc` from changing the store.
+    """Hold the envs' locks and, with `uses_store`, keep `gc` from changing the store.
 
     Raises:
         PrefixError: The home belongs to another user (see `Home.require_own`), or a disk error occurred.

@@ -2,10 +2,10 @@
 
     MANIFEST.json           the envs, and the sha256 and size of every other member
     artifacts/SHA256        packages and wheels
-    data.json               the rows of rocenv's data for the locks; human-readable, never read by rocenv
+    data.json               the rows of rocenv's data that the locks use; for humans, never read by rocenv
     indices/…               signed package indexes, which prove the origin of the packages
     kernels/KEY/…           compiled kernels for an env's app
-    locks/SHA256.lock       the locks of the envs
+    locks/SHA256.lock       the envs' locks
     pythons/KEY.tar.gz      interpreters for wheels
 
 A bundle can come from anyone, so it is not read with `tarfile`, which would load extended headers of any size
@@ -126,7 +126,7 @@ class Bundle:
                 yield data
 
     def lock(self, name: str) -> Lock:
-        """Read the lock of an env; if there is only one lock, return it for any name.
+        """Read an env's lock; if there is only one, return it for any name.
 
         Raises:
             RocenvError: The bundle contains several locks, but not for this name.
@@ -135,7 +135,7 @@ class Bundle:
         envs = self.manifest.envs
         if name not in envs and len(envs) != 1:
             raise RocenvError(
-                f"the bundle `{self.path}` does not contain an env `{name}`, only "
+                f"the bundle `{self.path}` does not contain an env named `{name}`, only "
                 f"{joined(list(envs), 20) or 'files without envs'}",
                 hints=("use one of these names for the new env; `rocenv rename` can change it later",),
                 code="bundle-without-env",
@@ -144,7 +144,7 @@ class Bundle:
         return parse_lock(self.content(member, MAX_LOCK_BYTES), f"{self.path}:{member}")
 
     def artifacts(self, lock: Lock) -> dict[str, Section]:
-        """Locate the files of a lock: sha256 -> location; raise DataError if one is missing or changed."""
+        """Locate a lock's files: sha256 -> location; raise DataError if one is missing or changed."""
         files = {each: artifact_member(each) for each in lock.artifacts if each.kind != "folder"}
         missing = [f"`{each.name} {each.version}`" for each in files if files[each] not in self.sections]
         if missing:
@@ -185,7 +185,7 @@ def proven_files(bundle: Bundle, lock: Lock, context: Context) -> frozenset[str]
 
 
 def provide_python(bundle: Bundle, lock: Lock, context: Context) -> None:
-    """Install the bundle's Python into the home, if the wheels of a lock need it and it is not installed.
+    """Install the bundle's Python into the home, if a lock's wheels need it and it is not installed.
 
     Raises:
         DataError: The interpreter in the bundle has changed.
@@ -312,7 +312,7 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
             hints=("upgrade rocenv",),
         )
     if schema != BUNDLE_SCHEMA:
-        raise bundle_error(path, f"`{MANIFEST}` in it is not the manifest of a bundle")
+        raise bundle_error(path, f"`{MANIFEST}` in it is not a bundle's manifest")
     try:
         manifest = from_plain(Manifest, plain, MANIFEST)
     except DataError as error:

@@ -54,7 +54,7 @@ class Written:
 def write_bundle(
     output: Path, locks: Mapping[str, Lock], others: Mapping[str, bytes | Path], context: Context
 ) -> Written:
-    """Write the locks of envs with all their files, downloading missing files; replace `output` at the end.
+    """Write the envs' locks and all their files, downloading missing files; replace `output` at the end.
 
     Args:
         output: The path of the bundle.
@@ -112,7 +112,7 @@ def _files(lock: Lock) -> list[Artifact]:
 
 
 def _pythons(locks: Iterable[Lock], context: Context) -> Iterable[tuple[str, Path]]:
-    """Yield an interpreter for each Python series that the wheels need, and note missing ones."""
+    """Yield an interpreter for each Python series that the wheels need, and note any that are missing."""
     wanted = sorted({series(part.python) for lock in locks for part in lock.components if part.python})
     for version in wanted:
         try:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def remove(home: Home, name: str) -> None:
-    """Remove an env, complete or not, and leftovers of interrupted removals; the target of a link is kept.
+    """Remove an env, complete or not, and the leftovers from interrupted removals; the target of a link is kept.
 
     Raises:
         PrefixError: The env does not exist, the folder was not created by rocenv, or one of its programs is
@@ -108,7 +108,7 @@ def rename(home: Home, old: str, new: str) -> None:
 
 
 def move(prefix: Prefix, home: Home, name: str) -> None:
-    """Rename an env and rewrite its scripts; the caller holds the locks of both names.
+    """Rename an env and rewrite its scripts; the caller holds the locks for both names.
 
     Raises:
         PrefixError: One of the env's programs is running.
@@ -151,7 +151,7 @@ def repair(name: str, context: Context) -> dict[str, str]:
 def _restore(
     prefix: Prefix, record: Record, files: Mapping[str, FileEntry], paths: Collection[str], context: Context
 ) -> dict[str, FileEntry]:
-    """Restore files from the store, then the venv, then the shims, and return all files of the env.
+    """Restore files from the store, then the venv, then the shims, and return all of the env's files.
 
     The venv's launchers and file lists come from the current uv, which may be a newer version.
     """
@@ -238,7 +238,7 @@ def _require_whole_shims(prefix: Prefix, record: Record, files: Mapping[str, Fil
     if found:
         path, what = next(iter(found.items()))
         raise PrefixError(
-            f"cannot move the shims of env `{prefix.name}`: `{path}` is {what}",
+            f"cannot move the shims in env `{prefix.name}`: `{path}` is {what}",
             hints=(f"rocenv repair {shell_join(prefix.name)}",),
             code="shim-changed",
         )

@@ -56,7 +56,7 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
 
 
 def limited(chunks: Iterator[bytes], stated_bytes: int, package_bytes: int) -> Iterator[bytes]:
-    """Yield a package's tar stream; raise ArchiveError if it is over a quarter larger than declared.
+    """Yield a package's tar stream; raise ArchiveError if it is more than a quarter larger than declared.
 
     The index declares an estimate, or 0, in which case the limit is a plausible compression ratio. None of
     740 packages from Debian, Ubuntu, and others exceeded its declared size.
@@ -86,7 +86,7 @@ def _decompressed(name: str, member: Bounded, pool: Executor, ahead: int) -> Ite
         case "":
             return iter(lambda: member.read(CHUNK_BYTES), b"")
         case other:
-            raise ArchiveError(f"the package's files use the unsupported compression `{other}`")
+            raise ArchiveError(f"the package's files use `{other}` compression, which is not supported")
 
 
 def _gzip_chunks(member: Bounded) -> Iterator[bytes]:

@@ -52,7 +52,7 @@ def require_room(lock: Lock, home: Home, bundled: Container[str] = ()) -> None:
 
 @contextlib.contextmanager
 def _full_disk_explained(lock: Lock, context: Context) -> Iterator[None]:
-    """If the disk becomes full, raise an error that reports how much space the rest of the lock needs."""
+    """If the disk fills up, raise an error that reports how much space the rest of the lock needs."""
     try:
         with storage_errors(context.home.path):
             yield
@@ -64,7 +64,7 @@ def _full_disk_explained(lock: Lock, context: Context) -> Iterator[None]:
 
 
 def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple[int, int]:
-    """Return how many bytes of a lock still have to be downloaded, and how many have to be unpacked.
+    """Return how many of a lock's bytes still have to be downloaded, and how many have to be unpacked.
 
     `bundled` contains the hashes of the files in a bundle.
     """
@@ -86,7 +86,7 @@ def bytes_to_come(lock: Lock, home: Home, bundled: Container[str] = ()) -> tuple
 def ensure_available(
     lock: Lock, context: Context, expected: Mapping[str, Mapping[str, FileEntry]] = MappingProxyType({})
 ) -> tuple[Lock, dict[str, Path]]:
-    """Ensure that all packages of a lock are in the store, and all its wheels are in the cache.
+    """Ensure that all of a lock's packages are in the store, and all its wheels are in the cache.
 
     Files in the context's bundle are not downloaded. Damaged cached packages are downloaded again. `expected`
     maps the hash of a package to files that must be undamaged in the store; if one is damaged, the package is
@@ -171,7 +171,7 @@ def _download_and_unpack(
 def _taken(
     artifacts: Sequence[Artifact], context: Context
 ) -> Iterator[tuple[Artifact, Path | store.Section]]:
-    """Yield the files of a bundle: packages in place, and copies of wheels, because uv needs files."""
+    """Yield a bundle's files: packages in place, and copies of wheels, because uv needs files."""
     wheels = [each for each in artifacts if not store.unpacks(each)]
     for each in artifacts:
         if store.unpacks(each):
@@ -211,7 +211,7 @@ def _keep(
 
 def download(artifacts: Sequence[Artifact], context: Context) -> Generator[tuple[Artifact, Path], None, None]:
     """Download artifacts, and yield each with its file in the cache; see `fetch_all`."""
-    from rocenv.net.download import fetch_all  # imported late: most envs use packages from the store
+    from rocenv.net.download import fetch_all  # imported late: most envs use packages already in the store
     from rocenv.sources.credentials import with_logins
 
     # Use the same proxy as for the index, because the network may be reachable only through apt's proxy.

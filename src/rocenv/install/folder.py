@@ -51,7 +51,7 @@ def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> 
 
 
 def copy_folder(artifact: Artifact, tree: Tree) -> None:
-    """Copy the files of a folder; raise PrefixError unless they match the artifact."""
+    """Copy a folder's files; raise PrefixError unless they match the artifact."""
     folder = Path(artifact.path)
     files = {}
     left = artifact.size_bytes
@@ -68,7 +68,7 @@ def copy_folder(artifact: Artifact, tree: Tree) -> None:
     if _hash_of(files) != artifact.sha256:
         raise PrefixError(
             f"cannot copy {artifact.name} {artifact.version}: `{folder}` is missing or has changed",
-            hints=("create the env again: `rocenv create` copies the version that is installed now",),
+            hints=("recreate the env: `rocenv create` copies the version that is installed now",),
             code="adopted-gone",
         )
 

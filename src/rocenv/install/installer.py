@@ -99,7 +99,7 @@ def archive_start(path: Path) -> int:
 
     The program's code also contains the 7z signature, but only the real header has a valid checksum.
 
-    Source: 7zFormat.txt of the LZMA SDK, "SignatureHeader"
+    Source: 7zFormat.txt in the LZMA SDK, "SignatureHeader"
     """
     with path.open("rb") as stream:
         head = stream.read(512)
@@ -128,7 +128,7 @@ def _packages(path: Path, start: int, work: Path, advance: Callable[[int], None]
         raise InstallerClosed(error.message, error.hints) from error
     names = [name for name in parts.files if _PACKAGE.fullmatch(name.rpartition("/")[2])]
     if not names:
-        raise ArchiveError(f"it contains no ROCm_*.msi in a folder `{_PACKAGES_FOLDER}`")
+        raise ArchiveError(f"it contains no ROCm_*.msi in a `{_PACKAGES_FOLDER}` folder")
     return [work / "p" / name for name in sorted(names)]
 
 
@@ -148,7 +148,7 @@ def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> N
         code = failure.removeprefix("exit code ").split(" ")[0]
         meaning = _MEANINGS.get(int(code), "") if code.isdigit() else ""
         reason = f"{failure} ({meaning})" if meaning else failure
-        raise InstallerClosed(f"`msiexec /a` of {package.name}: {reason}")
+        raise InstallerClosed(f"`msiexec /a` on {package.name}: {reason}")
     if not any(path.is_file() for path in target.rglob("*")):
         raise InstallerClosed(f"`msiexec /a` unpacked no files from {package.name}")
 
@@ -159,7 +159,7 @@ def _take_sdk(out: Path, tree: Tree) -> None:
     versions = sorted({root.name for root in roots})
     if len(versions) != 1:
         found = ", ".join(versions) or "none"
-        raise ArchiveError(f"its packages must contain one version below the folder `ROCm`; found: {found}")
+        raise ArchiveError(f"its packages must contain one version below the `ROCm` folder; found: {found}")
     for root in roots:
         for source in sorted(root.rglob("*")):
             name = source.relative_to(root).as_posix()

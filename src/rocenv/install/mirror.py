@@ -1,9 +1,9 @@
 """Update a folder that a web server can serve as a mirror of the packages and wheels in this home's envs.
 
-    HOST/PATH               a package or wheel, at the path of its URL, and signed package indexes
-    debian/…, host/…        the same for repositories whose URL differs between machines
-    HOST/INDEX/PROJECT/     a page of links to wheels, at the URL of the page in an index
-    simple/PROJECT/         the same for wheels from the general index
+    HOST/PATH               a package or wheel, at the path in its URL; also signed package indexes
+    debian/…, host/…        the same, for repositories whose URL differs between machines
+    HOST/INDEX/PROJECT/     a page of links to wheels, at the path of an index's page
+    simple/PROJECT/         the same, for wheels from the general index
 
 Files are added and replaced, but never removed, because other machines may have locks that need them. A
 package list is written before the `InRelease` that signs it. The list comes from this home, even if it is
@@ -109,7 +109,7 @@ def _is_below(place: str) -> bool:
 
 
 def _add_artifacts(folder: Path, locks: Iterable[Lock], context: Context, done: Mirrored) -> None:
-    """Copy files that are missing or have a different size; earlier copies are already verified."""
+    """Copy files that are missing or have a different size; earlier copies have already been verified."""
     missing: dict[str, Artifact] = {}
     places: dict[str, list[str]] = {}
     for artifact in (each for lock in locks for each in lock.artifacts if each.kind != "folder"):
@@ -209,7 +209,7 @@ def _add_pages(folder: Path, lock: Lock, matrix: Matrix, done: Mirrored) -> None
 
 
 def _indices(lock: Lock, matrix: Matrix) -> Iterator[tuple[str, bool]]:
-    """Yield the indexes of a lock's wheels, and whether each is a single page."""
+    """Yield the indexes that list a lock's wheels, and whether each is a single page."""
     for part in lock.components:
         if part.kind == "torch":
             build = part.version.partition("+")[2]

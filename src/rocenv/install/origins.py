@@ -80,7 +80,7 @@ def _places(component: Component, artifact: Artifact, names: Collection[str]) ->
 def _root(anchor: str, names: Collection[str]) -> str | None:
     """Find the topmost folder that contains the anchor, ending in `/`; "" is the root, None means not found.
 
-    Archives may wrap their files in a folder, and may contain further copies of the same files in subfolders.
+    Archives may wrap their files in a folder, and may contain more copies of the same files in subfolders.
     """
     if not anchor:
         return ""
@@ -167,7 +167,7 @@ def _require_kernels(pack: Component, own: Mapping[str, Origin], target: str) ->
     kernels = [path for path in own if "/library/" in path]
     if kernels and not any(target in path.rpartition("/")[2] for path in kernels):
         raise ArchiveError(
-            f"the library pack of {pack.channel} has no kernels for {target} among its {len(kernels)} files",
+            f"the {pack.channel} library pack has no kernels for {target} among its {len(kernels)} files",
             hints=(f"list the known packs: `rocenv matrix --target {target} --platform windows`",),
         )
 
@@ -191,7 +191,7 @@ def _require_release(
         expected = _release(replaced) if replaced else ""
         if found and expected and found != expected:
             raise ArchiveError(
-                f"the library pack of {pack.channel} is for a different release: its `{name}` is "
+                f"the {pack.channel} library pack is for a different release: its `{name}` is "
                 f"{found}, but HIP SDK {sdk.version} has {expected}",
                 hints=(f"`rocenv explain {target}` shows which releases have a pack",),
             )

@@ -46,7 +46,7 @@ def place_all(
     if copies:
         context.progress.note(
             f"copied {copies} files because `{prefix.path.parent}` does not support hard links to them (it "
-            "is a cloud folder or another filesystem, or another user owns the files). Each env there is a "
+            "is a cloud folder or on another filesystem, or another user owns the files). Each env there is a "
             "full copy"
         )
     files = {path: origin.entry for path, origin in origins.items()}
@@ -129,7 +129,7 @@ def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
 
 
 def _write_programs(prefix: Prefix, record: Record, files: Collection[str]) -> list[Path]:
-    """Write the start scripts and links of a set's programs, and return their paths.
+    """Write the start scripts and links for a set's programs, and return their paths.
 
     Raises:
         PrefixError: The set lacks a program, has two with the same name, or has a file where a link belongs.
@@ -155,7 +155,7 @@ def _write_programs(prefix: Prefix, record: Record, files: Collection[str]) -> l
         for script in _start_scripts(prefix, record, layout, tree, files):
             if script in scripts:
                 raise PrefixError(
-                    f"two programs of the set have the same name: `{script.name}`", code="package-conflict"
+                    f"two programs in the set have the same name: `{script.name}`", code="package-conflict"
                 )
             scripts.append(script)
     return [*links, *scripts]

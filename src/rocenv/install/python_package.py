@@ -1,6 +1,6 @@
 """Verify downloaded Python packages, and build wheels from pure-Python sdists.
 
-AMD publishes the package `rocm` only as an sdist whose `setup.py` detects the machine's GPU. rocenv does not
+AMD publishes the `rocm` package only as an sdist whose `setup.py` detects the machine's GPU. rocenv does not
 run that code: it packs the modules and commands unchanged, so an sdist produces the same wheel on every
 machine.
 """
@@ -92,14 +92,14 @@ def wheel_of(sdist: Path, artifact: Artifact, others: Sequence[Artifact]) -> tup
         for path in members:
             path.encode()
     except _DAMAGED as error:
-        raise ArchiveError(f"`{sdist.name}` of {artifact.name} is damaged: {error}") from error
+        raise ArchiveError(f"`{sdist.name}` for {artifact.name} is damaged: {error}") from error
     files = {
         path.removeprefix("src/"): content
         for path, content in members.items()
         if path.startswith("src/") and ".egg-info/" not in path
     }
     if not files:
-        raise ArchiveError(f"the sdist of {artifact.name} contains no modules in `src`")
+        raise ArchiveError(f"the {artifact.name} sdist contains no modules in `src`")
     module = artifact.name.replace("-", "_")
     info = f"{module}-{artifact.version}.dist-info"
     files[f"{info}/METADATA"] = _metadata(artifact, others).encode()

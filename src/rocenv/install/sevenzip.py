@@ -217,7 +217,7 @@ def _unpack_by_program(
 ) -> None:
     """Unpack members with safe names using 7-Zip or libarchive's tar.
 
-    The output of these programs is checked as strictly as that of py7zr. The caller removes `work`.
+    The output of these programs is checked as strictly as py7zr's. The caller removes `work`.
     """
     programs = _programs()
     if not programs:

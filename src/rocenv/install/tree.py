@@ -1,7 +1,7 @@
-"""The destination folder of an unpacked archive; only this module turns member names into paths.
+"""The destination folder for an unpacked archive; only this module turns member names into paths.
 
-Linux packages keep their links and spelling. Windows archives follow the naming rules of Windows on every
-system, so a lock produces the same files everywhere.
+Linux packages keep their links and spelling. Windows archives follow Windows' naming rules on every system,
+so a lock produces the same files everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Source: learn.microsoft.com, "Maximum Path Length Limitation"
 _PATH_LIMIT = 248  # for a folder; the limit for a file is 260
-# Filesystem errors for names that cannot be stored, or that already exist with a different spelling.
+# Filesystem errors for names that cannot be stored, or that already exist in a different spelling.
 _NAME_ERRORS = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST)
 
 # GPU code compresses to one thirtieth of its size; DEFLATE can expand data 1032-fold, LZMA 7000-fold.
@@ -217,7 +217,7 @@ class OpenFile:
 
 
 def member_path(name: str) -> str:
-    """Sanitize a member's name to a relative path ("" is the root); raise ArchiveError if it is unsafe."""
+    """Sanitize a member's name into a relative path ("" is the root); raise ArchiveError if it is unsafe."""
     _require_plain(name, name)
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or any(part[1:2] == ":" for part in parts[:1]):

@@ -2,7 +2,7 @@
 
 Python runs this at startup through the `.pth` file next to it. At startup it only sets the env's variables,
 unless the env is active, and registers a hook for `import torch`. Before torch's own code runs, the hook
-loads the libraries listed in the `.json` file in order and by full path, so that torch, which loads CUDA's
+loads the libraries in the `.json` file, in order and by full path, so that torch, which loads CUDA's
 libraries by name, gets ZLUDA's. Then it applies the settings for torch.
 
 This file uses only the standard library. If ROCENV_TRACE is set to a file, each step is logged there; after

@@ -134,7 +134,7 @@ def _block_header(stream: Readable) -> bytes:
 
 
 def _block_sizes(header: bytes) -> tuple[int, int] | None:
-    """Parse the compressed and uncompressed size of a block, or return None if the header lacks one."""
+    """Parse a block's compressed and uncompressed sizes, or return None if the header lacks one."""
     if header[1] & _HAS_SIZES != _HAS_SIZES:
         return None
     compressed, position = _number(header, 2)

@@ -103,7 +103,7 @@ def build(
         report(warning)
     toolchain = _toolchain(env, target, context, report, named=bool(request.env))
     compiler = compiler_version(toolchain)
-    report(f"compiler: {compiler}, in the env `{toolchain.env}`")
+    report(f"compiler: {compiler}, in env `{toolchain.env}`")
     kernel = cached_or_compiled(job, toolchain, compiler, home, context.progress, matrix.code_objects, report)
     placed = None
     if request.output is None:
@@ -149,7 +149,7 @@ def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable
         for name, lock in locks[:1]:
             if lock.runs_as and named == lock.target != lock.runs_as:
                 report(
-                    f"in the env `{name}`, {OVERRIDE} makes the GPU run as {lock.runs_as}, so Blender "
+                    f"in env `{name}`, {OVERRIDE} makes the GPU run as {lock.runs_as}, so Blender "
                     f"does not load kernels for {named} there; build with `--target {lock.runs_as}`"
                 )
         return named
@@ -183,7 +183,7 @@ def _toolchain(
         if (own := toolchain_of(env, target)) is not None:
             return own
         if named:
-            report(f"the env `{env.name}` has no compiler for {target}; using the newest one instead")
+            report(f"env `{env.name}` has no compiler for {target}; using the newest one instead")
     row = newest_for(target, context.matrix)
     if row is None:
         known = sorted({each for row in context.matrix.compiler for each in row.targets})

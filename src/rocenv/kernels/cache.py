@@ -82,7 +82,7 @@ def cached_or_compiled(
         compiler: The version that the compiler prints.
         home: The home with the cache.
         progress: Shows the elapsed time.
-        rows: The ELF flags of GPU code, by target.
+        rows: The ELF flags for GPU code, by target.
         report: Receives messages for the user.
 
     Raises:
@@ -99,7 +99,7 @@ def cached_or_compiled(
                 return cached
             if place.exists():
                 report(
-                    f"the cached {job.title} (`{place}`) is damaged or not from this home; compiling it again"
+                    f"the cached {job.title} (`{place}`) is damaged or not from this home; recompiling it"
                 )
                 remove_tree(place)
             return _compile(job, toolchain, compiler, place, home.key, progress, rows)
@@ -220,7 +220,7 @@ def _keep(place: Path, entry: Entry, content: bytes, key_file: Path) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove leftovers of killed processes that are at least a day old."""
+    """Remove leftovers from killed processes once they are a day old."""
     for place in folder.glob(".building-*"):
         with contextlib.suppress(OSError):
             if time.time() - place.stat().st_mtime > _ABANDONED_AFTER_S:

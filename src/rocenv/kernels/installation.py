@@ -39,7 +39,7 @@ _FOLDERS = tuple(  # folders that can contain these two
 )
 _RESOURCES_UP = 3  # levels from these up to the resource folder
 _FOLDER_VERSION = re.compile(r"[0-9]+\.[0-9]+")
-_LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` belongs to the installation `usr`
+_LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` is part of the `usr` installation
 _CHUNK = 8  # bytes of text in one x86-64 instruction
 _CHUNKS_WITHIN = 96  # bytes of code within which all chunks of a string occur
 
@@ -99,7 +99,7 @@ def find(path: str, home: Home) -> Installation:
         ) from error
     searched = ", ".join(f"`{each}`" for each in _FOLDERS[:3])
     raise RocenvError(
-        f"`{start}` has no Cycles kernel sources: no folder `{_SOURCE}` in {searched}",
+        f"`{start}` has no Cycles kernel sources: no `{_SOURCE}` folder in {searched}",
         hints=(
             "specify the program or the installation folder with `--blender`",
             "some distributions omit the sources; official builds include them",
@@ -123,7 +123,7 @@ def with_source_of(installation: Installation, version: str, *, detected: bool =
         raise RocenvError(
             f"`{installation.program}` is version {version}, but the source next to it is for "
             f"{installation.folder_version} (`{installation.source}`)",
-            hints=("use `--blender` to specify the program that belongs to this source",),
+            hints=("use `--blender` to specify the program that matches this source",),
             code="kernels-bad-source",
         )
     return installation

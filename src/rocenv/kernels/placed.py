@@ -85,7 +85,7 @@ class Starting:
 
 
 def own_folder(home: Home) -> Path:
-    """The folder with the records, backups and overlays."""
+    """The folder for records, backups and overlays."""
     return home.path / "kernels" / APP
 
 

@@ -119,7 +119,7 @@ def _recipe(version: str, kind: str, recipes: Sequence[KernelRecipe]) -> KernelR
             return each
     covered = " or ".join(f"`{each.versions}`" for each in of_kind)
     raise RocenvError(
-        f"rocenv has no recipe for {kind} kernels of Blender {version}, only for {covered}",
+        f"rocenv has no recipe for {kind} kernels for Blender {version}, only for {covered}",
         hints=("use a different version of Blender, or a different kind of kernel",),
         code="kernels-no-recipe",
     )

@@ -88,7 +88,7 @@ def run_captured(
             _wait(child, readers, tick, still_printing)
     finally:
         streams.close_ends()
-        # On Windows, closing a pipe blocks while another thread reads it. Our exit closes the pipes instead.
+        # On Windows, closing a pipe blocks while another thread reads it. Exiting closes the pipes instead.
         if not any(reader.is_alive() for reader in readers):
             streams.close()
     code = child.returncode & 0xFFFFFFFF if WINDOWS else through_shell(child.returncode)

@@ -1,7 +1,7 @@
 """`python -m rocenv.memory.dxgi_child`: print the memory that DXGI reports for display adapters, as JSON.
 
 This is a separate process because a display driver can crash or hang its caller. DXGI reports the budget of
-the calling process, and this one does not use GPU memory.
+the calling process, and this process does not use GPU memory.
 
 Source: learn.microsoft.com IDXGIFactory1::EnumAdapters1, DXGI_ADAPTER_DESC1, and
 IDXGIAdapter3::QueryVideoMemoryInfo

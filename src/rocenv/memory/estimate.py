@@ -64,7 +64,7 @@ class Estimate:
 
     @property
     def of_layers(self) -> int:
-        """The `-ngl` value that puts everything on the GPU, including the output as a layer."""
+        """The `-ngl` value that puts everything on the GPU, including the output, which counts as a layer."""
         return len(self.caches) + 1
 
     @property

@@ -129,7 +129,7 @@ def _numbers(model: Model, key: str) -> tuple[int, ...]:
 
 
 def _at_layer(values: tuple[int, ...], index: int) -> int:
-    """Return a layer's number, or the largest number for layers past the end of the array."""
+    """Return a layer's value, or the largest value for layers past the end of the array."""
     if len(values) == 1:
         return values[0]
     return values[index] if index < len(values) else max(values, default=0)

@@ -42,7 +42,7 @@ _MIN_RESERVE = 512 * MIB
 _RESERVE_SHARE = 0.05  # as a fraction of the GPU's memory
 _MIN_MACHINE_RESERVE = 2 * GIB
 _MACHINE_RESERVE_SHARE = 0.1
-# If free memory is unknown, Windows could evict the memory of other programs to make room for the test.
+# If free memory is unknown, Windows could evict other programs' memory to make room for the test.
 _UNKNOWN_SHARE = 0.8
 # The driver and HIP use this much on an otherwise idle GPU.
 _IDLE_BYTES = 512 * MIB
@@ -177,7 +177,7 @@ def probe_memory(
             raise _no_room(bound)
         excess_bytes = 0
         if limit is None:
-            # Request more than all pools combined, so that Windows refuses without evicting memory.
+            # Request more than all pools combined, so that Windows rejects it without evicting memory.
             pools = max(memory.total_bytes or 0, total) + (memory.shared_total_bytes or machine.total or 0)
             excess_bytes = (pools + pools // 8) // UNIT_BYTES * UNIT_BYTES
         announce(opened, bound, excess_bytes)

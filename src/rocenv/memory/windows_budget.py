@@ -67,7 +67,7 @@ def windows_usage(host: Host, *, with_holders: bool) -> Usage:
     notes = []
     if any(each.budget_bytes is not None for each in gpus):
         notes.append(
-            "beyond the budget, Windows moves data to system memory instead of refusing allocations, which"
+            "beyond the budget, Windows moves data to system memory instead of rejecting allocations, which"
             " slows programs down without an error"
         )
     hidden = 0 if counters["processes"] or not with_holders else None

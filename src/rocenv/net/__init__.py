@@ -44,7 +44,7 @@ TRIES = 4
 _TRIES_WITHOUT_SERVER = 2  # if the caller is hasty; retried at once, because name servers sometimes fail
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 30.0  # a server may request hours
-SMALL_BYTES = 128 * 1024 * 1024  # the largest package index of a distribution is 60 MB
+SMALL_BYTES = 128 * 1024 * 1024  # the largest index for a distribution is 60 MB
 _TIMES_SHORTER = 25  # divides pauses after progress, because 1 GB in pieces of 100 KB means 10,000 pauses
 
 
@@ -130,7 +130,7 @@ class Network:
         return found
 
     def mirror_hint(self, url: str) -> str:
-        """Return a hint for setting a mirror for a URL that failed, or for the original behind a mirror."""
+        """Return a hint about setting a mirror for a failed URL, or for the original behind a mirror."""
         original = self.original(url)
         for prefix in self.configured:
             if is_below(original, prefix):

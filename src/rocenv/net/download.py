@@ -118,7 +118,7 @@ def _results(
     while count:
         if failures:
             raise failures[0]
-        # use a timeout, because Windows delivers Ctrl-C only between two waits
+        # use a timeout, because Windows delivers Ctrl-C only between waits
         with contextlib.suppress(queue.Empty):
             yield done.get(timeout=0.2)
             count -= 1
@@ -156,7 +156,7 @@ def _download(
 
 @dataclass(slots=True, kw_only=True)
 class _Download:
-    """The download of one artifact to its partial file."""
+    """The download of an artifact into its partial file."""
 
     artifact: Artifact
     part: PartialDownload
@@ -283,7 +283,7 @@ class PartialDownload:
 
     @property
     def sha256(self) -> str:
-        """The hash of the bytes so far."""
+        """The hash of the bytes received so far."""
         return self._hash.hexdigest()
 
     @property
@@ -301,8 +301,8 @@ class PartialDownload:
     def resume_headers(self, url: str) -> dict[str, str]:
         """Return the headers that request the remaining bytes.
 
-        Only the server that sent the validator gets `If-Range`; for other servers, the hash shows whether
-        the file is a different one.
+        Only the server that sent the validator gets `If-Range`; for other servers, the hash reveals whether
+        the file is different.
         """
         if not self.size_bytes:
             return {}
@@ -326,7 +326,7 @@ class PartialDownload:
             json.dump({"url": shown(url), "validator": validator}, out)
 
     def restart(self) -> None:
-        """Discard the bytes so far."""
+        """Discard the bytes received so far."""
         self._stage.skip(-self.size_bytes)
         self._file.truncate(0)
         self._hash = hashlib.sha256()
@@ -350,7 +350,7 @@ class PartialDownload:
         os.replace(self._path, final)
 
     def close(self) -> None:
-        """Close the file; a later process can resume it."""
+        """Close the file; a later process can resume the download."""
         self._file.close()
 
 

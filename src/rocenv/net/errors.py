@@ -76,7 +76,7 @@ def mirror_hint(url: str, known: Mapping[str, str]) -> str:
             "checks signatures (others: `rocenv config mirrors`)"
         )
     if prefix:
-        return "`rocenv config mirrors` lists known mirrors of this server, tests their speed, and sets one"
+        return "`rocenv config mirrors` lists this server's known mirrors, tests their speed, and sets one"
     return own_mirror_hint(url)
 
 

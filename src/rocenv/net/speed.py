@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rocenv.net import Network
 
 MAX_BYTES = 1 << 20
-MAX_S = 3.0  # each for connecting, the first byte and reading
+MAX_S = 3.0  # separately for connecting, the first byte and reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Speed:
 
     first_byte_s: float = 0.0
     bytes_per_s: float = 0.0
-    redirected_to: str = ""  # the host that sent the bytes, if it is a different one
+    redirected_to: str = ""  # the host that sent the bytes, if different
     error: str = ""
 
 

@@ -46,7 +46,7 @@ def _attempt(rung: Callable[[Session], str], session: Session) -> Answer:
 
 
 def main(rung: str) -> NoReturn:
-    """Write the Answer to the original stdout, and exit without running destructors of vendor libraries."""
+    """Write the Answer to the original stdout, and exit without running the vendor libraries' destructors."""
     out = own_process.keep_stdout()
     windows.watch_faults()
     line = json.dumps(asdict(answer(rung, Task.from_plain(json.load(sys.stdin)))))

@@ -248,7 +248,7 @@ def _require_target(session: Session, driver: Library, device: ctypes.c_int) -> 
 
 
 def _number(ordinal: int) -> str:
-    """Return the value of HIP_VISIBLE_DEVICES that selects a visible GPU by its current number."""
+    """Return the HIP_VISIBLE_DEVICES value that selects a visible GPU, given its current number."""
     visible = [each.strip() for each in os.environ.get(VISIBLE, "").split(",")]
     return visible[ordinal] if ordinal < len(visible) and visible[ordinal] else str(ordinal)
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Failure(Exception):
-    """The rung failed for the reason in the text."""
+    """The rung failed; the message says why."""
 
 
 class NoDevice(Exception):
-    """There is no usable GPU, for the reason in the text."""
+    """There is no usable GPU; the message says why."""
 
 
 class NotAllocated(CallError):
@@ -52,7 +52,7 @@ class RuntimeCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlasCalls:
-    """The function names and constants of a BLAS."""
+    """A BLAS library's function names and constants."""
 
     role: str
     create: str

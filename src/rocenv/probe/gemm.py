@@ -83,7 +83,7 @@ def unpack(data: bytes, precision: Precision) -> list[float]:
 
 
 def poison(count: int, precision: Precision) -> bytes:
-    """Return the initial content of an output: a NaN that no arithmetic produces."""
+    """Return the initial contents of an output: a NaN that no arithmetic produces."""
     return _POISON[precision] * count
 
 

@@ -122,7 +122,7 @@ class DevicePropertiesR0000(ctypes.Structure):
         ("warp_size", c_int),
         ("_to_arch", ctypes.c_char * 116),
         ("gcn_arch_name", ctypes.c_char * 256),
-        ("_rest", ctypes.c_char * 4096),  # space for fields of later releases
+        ("_rest", ctypes.c_char * 4096),  # space for fields added in later releases
     )
 
 
@@ -218,6 +218,6 @@ def _why_none(answer: str) -> str:
         if not os.path.exists("/dev/kfd") and not os.path.exists("/dev/dxg"):
             return f"{NO_GPU}: /dev/kfd does not exist ({answer})"
         if os.path.exists("/dev/kfd") and not os.access("/dev/kfd", os.R_OK | os.W_OK):
-            why = "no permission to open /dev/kfd; join the group `render`"
+            why = "no permission to open /dev/kfd; join the `render` group"
             return f"{NO_GPU} for this user: {why} ({answer})"
     return f"{NO_GPU}: {answer}"

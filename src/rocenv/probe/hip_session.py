@@ -43,7 +43,7 @@ class NoAnswer(Exception):
 class HipSession:
     """A session with a child process, which is replaced after a failed request.
 
-    The timeout of `probe` applies to each request. The child's stderr goes to `log`.
+    `probe`'s timeout applies to each request. The child's stderr goes to `log`.
     """
 
     def __init__(self, probe: Probe, log: Path) -> None:

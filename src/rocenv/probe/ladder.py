@@ -1,6 +1,6 @@
 """The parent's side of the ladder: the rungs, their prerequisites, and the outcome of each child.
 
-A crash, abort or hang of a child is a result. This process never loads a vendor library.
+A child that crashes, aborts or hangs counts as a result. This process never loads a vendor library.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _fault_library(exit_code: int, stderr: str) -> str:
     """Return the library in which a child crashed on Windows, or "" if unknown."""
     start = f"{FAULT}0x{exit_code & 0xFFFFFFFF:08X} in "
     places = [line.removeprefix(start).strip() for line in stderr.splitlines() if line.startswith(start)]
-    return f", in the code of {_printable(places[-1])}" if places else ""
+    return f", in {_printable(places[-1])}" if places else ""
 
 
 def last_call(stderr: str) -> str:

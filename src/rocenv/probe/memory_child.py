@@ -2,7 +2,7 @@
 
 A successful allocation does not prove that the memory exists. Therefore, the GPU fills all of it; then the
 child writes unique marks to pages throughout the block, and reads them back after the last write. A missing
-mark means that the page was mapped twice or that its content was lost.
+mark means that the page was mapped twice or that its contents were lost.
 
 The allocations must not outlive the parent. The child exits when its stdin is closed, even while a vendor
 library is running; on Linux, the kernel also kills it, because a library may hang while loading.
@@ -67,7 +67,7 @@ class Block:
             yield (place * (pages - 1) // max(1, count - 1)) * _PAGE_BYTES
 
     def mark(self, offset: int) -> bytes:
-        """The content of a marked page."""
+        """The contents of a marked page."""
         return struct.pack("<QQ", self.number, offset) * (_PAGE_BYTES // 16)
 
 
@@ -143,7 +143,7 @@ def fill(
             piece = min(piece, bound - sum(block.size_bytes for block in blocks))
             if piece < least:
                 break
-            # Divide one block's marks among all pieces, because thousands of pieces would take minutes.
+            # Divide one block's marks among all pieces, because fully marking thousands would take minutes.
             marks = max(_MIN_MARKS, _MARKS * piece // bound)
             block = _allocate(runtime, piece, number=len(blocks) + 1, marks=marks)
             if isinstance(block, Block):
@@ -250,7 +250,7 @@ def _write(runtime: Runtime, block: Block) -> None:
 
 
 def _find_wrong_page(runtime: Runtime, block: Block) -> str:
-    """Check marked pages and some between them; describe one with wrong content, or return "" if none."""
+    """Check marked pages and some between them; describe one with wrong contents, or return ""."""
     marked = list(block.offsets())
     between = {
         (one + other) // 2 // _PAGE_BYTES * _PAGE_BYTES for one, other in itertools.pairwise(marked)

@@ -87,8 +87,8 @@ def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpret
 
     Libraries loaded since `before` must be in the prefix or be allowed outside it; earlier ones (the
     interpreter, a preloaded library) may be anywhere. On Windows, virus scanners and overlays load libraries
-    into any process, so only libraries whose names also occur in the prefix are checked. A library in the
-    `interpreter` folder may be outside, because it belongs to the interpreter.
+    into any process, so only libraries whose names also occur in the prefix are checked. Libraries in the
+    `interpreter` folder may be outside the prefix, because they are the interpreter's own.
     """
     prefix, own = _folders([task.prefix]), _folders([interpreter] if interpreter else [])
     others_load = bool(task.system_dirs)  # set on Windows only

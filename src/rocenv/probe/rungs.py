@@ -34,7 +34,7 @@ _EM_AMDGPU = 224
 _CODE_TARGET = re.compile(rb"amdgcn-amd-amdhsa--(gfx[0-9a-f]+)")
 # One copy through the driver's small buffer, and one through the DMA engine.
 _COPY_SIZES = (4096, 16 << 20)
-# Length of the compiler's log in the rung's detail; the `.log` next to the code object is complete.
+# Maximum length of the compiler's log in the rung's detail; the `.log` next to the code object is complete.
 _LOG_SHOWN = 600
 _SIZE = 128
 _KERNEL_SIZE = 2 * gemm.TILE

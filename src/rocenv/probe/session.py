@@ -47,7 +47,7 @@ class Session:
 
     @property
     def code_object(self) -> Path:
-        """Path of the kernel that `compile` writes, and `kernel` and `gemm` read."""
+        """Path of the kernel that `compile` writes and that `kernel` and `gemm` read."""
         return Path(self.task.work_dir, f"sgemm_{self.target}.co")
 
     def open_device(self) -> str:

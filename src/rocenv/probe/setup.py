@@ -30,7 +30,7 @@ def probe_of(
 ) -> Probe:
     """Prepare the checks of a complete env, whose code must be for `target`.
 
-    The libraries of `c_library` come from the system, unless the set has its own C library.
+    The libraries in `c_library` come from the system, unless the set includes its own C library.
     """
     files = prefix.files(record)
     lock = record.lock
@@ -97,7 +97,7 @@ def _names(lock: Lock, files: Collection[str]) -> set[str]:
 
 
 def _own_folders(part: Component) -> tuple[str, ...]:
-    """Return the folders whose libraries must come from the env; in a venv, these are only some folders."""
+    """Return the folders whose libraries must come from the env; in a venv, only some folders qualify."""
     if part.is_wheels:
         return part.layout.library_dirs if part.layout else ()
     return (part.into,)
@@ -125,12 +125,12 @@ def _zluda_libraries(prefix: Prefix, record: Record, files: Collection[str]) -> 
     names = dict(build.layout.libraries)
     found = {role: _native(prefix, loaded[name]) for role, name in names.items()}
     for name in build.shims.runtime[:1]:
-        # If the SDK has none, the display driver's is used.
+        # If the SDK has no runtime, the display driver's is used.
         own = _native(prefix, loaded[name]) if name in loaded else ""
         found["hip"] = own or os.path.join(_system_dirs()[0], "System32", name)
     return found
 
 
 def _system_dirs() -> tuple[str, ...]:
-    """Return the folders whose libraries belong to the system."""
+    """Return the folders that contain the system's libraries."""
     return (os.environ.get("SYSTEMROOT", r"C:\Windows"),) if WINDOWS else ()

@@ -2,7 +2,7 @@
 
 Arguments: SEED, and `hip` or `zluda`: the API that torch must use. The env's own Python runs this file by
 its path; it has torch but not rocenv, so the file uses only torch and the standard library. The output is a
-line of JSON in the same format as that of the other rungs' children, and the exit code is 0.
+line of JSON in the same format that the other rungs' children use, and the exit code is 0.
 """
 
 from __future__ import annotations

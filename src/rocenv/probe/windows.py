@@ -118,7 +118,7 @@ if sys.platform == "win32":
         return name.value
 
     def watch_faults() -> None:
-        """Report the library of each fault on stderr before any handler runs."""
+        """On every fault, report its library on stderr before any handler runs."""
         add = _kernel.AddVectoredExceptionHandler
         add.argtypes = [wintypes.ULONG, ctypes.c_void_p]
         add(1, ctypes.cast(_REPORT, ctypes.c_void_p))

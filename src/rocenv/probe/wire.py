@@ -67,7 +67,7 @@ class Answer:
     no_device: bool = False
 
 
-# Result of testing a block. `had`: it works. `refused`: the runtime reported a lack of memory. `wrong`: the
+# Result of testing a block. `had`: it works. `refused`: the runtime was out of memory. `wrong`: the
 # data read back differs from what was written. `failed`: any other error.
 Outcome = Literal["had", "refused", "wrong", "failed"]
 Kind = Literal["progress", "done", "failed", "no-device"]
@@ -116,7 +116,7 @@ class BlockResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillResult:
-    """The amount of memory that could be allocated in pieces at the same time."""
+    """The total amount of memory that could be allocated at once, in pieces."""
 
     outcome: Outcome
     total_bytes: int

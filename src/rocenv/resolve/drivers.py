@@ -99,7 +99,7 @@ def named_driver(row: WslNeeds) -> str:
 
 
 def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str]:
-    """Yield the components that the user must install for GPU access on this WSL."""
+    """Yield the components that the user must install for GPU access in WSL on this machine."""
     rocm = lock.part("rocm")
     row = wsl_needs(rocm.version, matrix) if rocm is not None and machine.wsl else None
     if rocm is None or row is None or lock.platform != "linux":

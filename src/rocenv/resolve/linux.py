@@ -7,7 +7,7 @@ The first difference decides:
 1. How the release supports the target: with its own kernels; with an override that works; with one that
 needs care; with wheels that are built for it but possibly never tested on it; or with a compiler that
 supports the target although rocBLAS has no kernels for it.
-2. A release tested with the machine's kernel driver or on an equally old kernel, if that is known.
+2. A release tested with the machine's kernel driver, or on a kernel as old as the machine's, if known.
 3. Packages before wheels, unless PyTorch or `--dev` is requested: programs other than Python find libraries
 by their package names, but wheels use different names and have no search path.
 4. Support for the target: by the vendor; marked release-ready by the builders; only in the libraries.
@@ -17,8 +17,9 @@ inferred.
 7. The newest release.
 8. A released PyTorch before a release candidate; for wheels, one that AMD lists; then the newest.
 
-So PyTorch gets ROCm 10.0 wheels rather than 7.2 packages if AMD supports the GPU in both, and 6.3 packages
-rather than wheels that are only built for the GPU. `--rocm` and `--channel` override this. Opt-in channels
+As a result, PyTorch gets ROCm 10.0 wheels rather than 7.2 packages if AMD supports the GPU in both, and 6.3
+packages rather than wheels that are merely built for the GPU. `--rocm` and `--channel` override this.
+Opt-in channels
 (`only_named`) are used only if the request specifies them.
 """
 
@@ -379,7 +380,7 @@ def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:
 
 
 def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
-    """Describe why no PyTorch release, or none that was requested, matches a ROCm release."""
+    """Describe why no PyTorch release, or no requested one, matches a ROCm release."""
     way = parts.way
     if isinstance(way.row, RocmWheels):
         return wheels.other_release(torch, way.row, way.title, case)

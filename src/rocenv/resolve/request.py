@@ -54,7 +54,7 @@ def resolve_command(request: Request, here: str = "linux") -> str:
 
 
 def no_set(request: Request) -> str:
-    """Format the error if no set satisfies a request: `No ROCm and PyTorch combination works on gfx1033`.
+    """Format the error for an impossible request: `No ROCm and PyTorch combination works on gfx1033`.
 
     If the request includes versions, there could be sets that rocenv does not know about: `rocenv has no set
     with ROCm 6.4.9 for …`.

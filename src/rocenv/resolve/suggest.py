@@ -68,7 +68,7 @@ def _with_zluda(case: Case) -> Iterator[Suggestion]:
 
 
 def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
-    """Yield the best set without some requirements; the command uses the set's values for these."""
+    """Yield the best set if some requirements are dropped; the command uses the set's values for them."""
     request = case.request
     wildcard = {name: "*" for name in ("zluda", "torch") if getattr(request, name)}
     relaxed = structs.replace(request, **{name: wildcard.get(name, "") for name in dropped - {"driver"}})
@@ -85,7 +85,7 @@ def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
 
 
 def _other_drivers(case: Case) -> list[str]:
-    """Group drivers by the ranges that include them; list the newest of each group but the current one."""
+    """Group drivers by the ranges that include them; list the newest in each but the current driver's."""
     matrix = case.matrix
     rows: list[ZludaBuild | Verdict | RocmWheels] = [*matrix.zluda, *matrix.verdict, *matrix.rocm_wheels]
     ranges = {row.driver for row in rows if row.driver}

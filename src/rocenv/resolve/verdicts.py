@@ -103,7 +103,7 @@ def about(case: Case) -> list[Verdict]:
 
 def constraint_of(row: Verdict) -> str:
     """Return the constraint that represents a verdict."""
-    kind = "driver" if row.driver else "verdict"  # a different driver avoids it
+    kind = "driver" if row.driver else "verdict"  # a different driver avoids the problem
     return f"{kind}: {row.what} {tuple(getattr(row, name) for name in _CONDITIONS)}"
 
 
@@ -176,7 +176,7 @@ def facts_of(lock: Lock, matrix: Matrix, driver: str) -> Facts:
 
 
 def _flavour(part: Component, matrix: Matrix) -> str:
-    """Determine the flavor of a build from its archive's name."""
+    """Determine a build's flavor from its archive's name."""
     names = [artifact.name for artifact in part.artifacts]
     builds = (build for build in matrix.zluda if build.project == part.channel)
     assets = (asset for build in builds for asset in build.assets)

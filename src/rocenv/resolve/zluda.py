@@ -144,7 +144,7 @@ def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
 
 
 def promise_of(sdk: HipSdk, case: Case) -> Support | None:
-    """Find the most reliable row about AMD's support for the target in an SDK."""
+    """Find the most reliable row on whether AMD supports the target in an SDK."""
     wanted = ("windows", series(sdk.version))
     rows = [
         row
@@ -161,7 +161,7 @@ def has_kernels(sdk: HipSdk, case: Case) -> bool:
 
 
 def recommended(sdk: HipSdk, case: Case) -> list[GoodSet]:
-    """List app developers' recommendations for the target with an SDK and a build that the request allows."""
+    """List app developers' recommendations for the target whose SDK and build the request allows."""
     request = case.request
     return [
         row
@@ -335,7 +335,7 @@ def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
     )
     featured = [each for each in pack.targets if each.startswith(target + ":")]
     if target not in pack.targets and featured:
-        yield f"the pack is for {joined(featured)}: use it if HIP reports the GPU with this name"
+        yield f"the pack is for {joined(featured)}: use it if HIP reports the GPU under this name"
     if not pack.url:
         yield (
             "the pack's file name is unknown, so `create` cannot download it. Look for it at "

@@ -28,7 +28,7 @@ def too_old(name: str, glibc: str) -> RocenvError:
     return RocenvError(
         f"`{name}` requires glibc {glibc}, but this machine has {found or 'a different C library'}",
         hints=(
-            f"create the env again on a machine with glibc {found}, then write the lock or bundle there: "
+            f"recreate the env on a machine with glibc {found}, then write the lock or bundle there: "
             "the set includes its own C library if the machine's is older",
         )
         if found

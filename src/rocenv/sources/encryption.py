@@ -1,7 +1,7 @@
 """Decide which `http://` URLs may serve unsigned content whose hash is unknown.
 
-Without encryption, anyone on the network path can change a response. So rocenv uses such URLs only if pip or
-uv is configured to trust the host.
+Without encryption, anyone on the network path can change a response. Therefore, rocenv uses such URLs only
+if pip or uv is configured to trust the host.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str
         if url and not is_protected(url) and not is_trusted(url, environ):
             host = _host(url)[0]
             trust = (
-                f"if you trust the network to that server: `PIP_TRUSTED_HOST={host}`, or "
+                f"if you trust the network path to that server: `PIP_TRUSTED_HOST={host}`, or "
                 f"`trusted-host = {host}` in pip's configuration"
             )
             raise FetchError(

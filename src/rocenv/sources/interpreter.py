@@ -1,6 +1,6 @@
 """Find the Python for a venv.
 
-The Python that runs rocenv comes first, if it is suitable. Otherwise uv selects one: an earlier download for
+The Python that runs rocenv is used if it is suitable. Otherwise, uv selects one: an earlier download for
 rocenv, an installation on this machine, or a new download.
 """
 
@@ -149,7 +149,7 @@ def install_archive(key: str, archive: Path, sha256: str, uv: Uv) -> None:
 
 
 def examine(path: Path) -> Interpreter:
-    """Query the version and folders of the Python at `path`; raise RocenvError if it does not run."""
+    """Query the Python at `path` for its version and folders; raise RocenvError if it does not run."""
     answer = run([str(path), "-I", "-X", "utf8", "-c", _QUESTIONS], timeout_s=_START_LIMIT_S)
     try:
         if not answer.ok:

@@ -50,8 +50,8 @@ class Review:
     """Contents of a lock that do not come from the data.
 
     Attributes:
-        hosts: Hosts that are neither in the data nor in this machine's settings, each with its files.
-        variables: Known variables that are set to values that are not in the data.
+        hosts: Hosts found neither in the data nor in this machine's settings, each with its files.
+        variables: Known variables whose values are not in the data.
         commands: Other differences in how programs run, as sentences.
         files: Names of files in the lock's bundle whose origin this machine cannot confirm.
     """
@@ -85,9 +85,9 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     mirror. A wheel from an unknown host gets the URL from this machine's index, if the index lists the same
     name, version and hash. A wheel that was already downloaded may have any URL.
 
-    The URL of a file in a bundle says nothing about its origin. So the review lists the file unless its hash
-    is in this home, in rocenv's data, or in an index that its distributor signed. If it is, the URL must
-    still be known, because the env keeps it for repairs.
+    The URL of a file in a bundle says nothing about its origin. Therefore, the review lists the file unless
+    its hash is in this home, in rocenv's data, or in an index that its distributor signed. Even if the hash
+    is found there, the URL must be known, because the env keeps it for repairs.
 
     Raises:
         DataError: The lock changes a variable that locks are not allowed to change.
@@ -195,7 +195,7 @@ def known_places(matrix: Matrix) -> Iterator[Place]:
     """Yield the origins in the data: repositories, indexes, releases, and installers."""
     for repo in matrix.repo:
         yield from _place(repo.base.partition("{")[0])
-    # The pages of an index link to files in sibling folders.
+    # An index's pages link to files in sibling folders.
     for index in (*(row.index for row in matrix.torch), *(row.index for row in matrix.rocm_wheels)):
         for origin, path in _place(index):
             yield origin, "/".join(path.split("/")[:2]).rstrip("/") + "/"
@@ -225,7 +225,7 @@ def _places_of_machine(context: Context) -> Iterator[Place]:
 
 
 def _place(url: str) -> Iterator[Place]:
-    """Yield the server and folder of a URL, or nothing if it has no server."""
+    """Yield a URL's server and folder, or nothing if it has no server."""
     origin, path = _split(url)
     if origin:
         yield origin, path.rstrip("/") + "/"

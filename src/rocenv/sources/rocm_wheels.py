@@ -109,7 +109,7 @@ def for_targets(lock: Lock, targets: tuple[str, ...], matrix: Matrix) -> Lock:
     if missing := [each for each in targets if each not in lock.targets]:
         raise RocenvError(
             f"the set is for {joined(lock.targets)}, not for {joined(missing)}",
-            hints=("use one of its targets, or omit `--target` to install all of them",),
+            hints=("use one of its targets, or omit `--target` to support them all",),
         )
     named = {name for row in matrix.rocm_wheels for name in (*row.packages, *row.devel)}
     patterns = {name for name in named if "{target}" in name}
@@ -202,7 +202,7 @@ def _release(
 def _no_build(
     fitting: Mapping[str, set[str]], row: RocmWheels, request: Request, context: Context
 ) -> NotAvailable:
-    """Explain which packages are missing, or that no single build has all of them."""
+    """Explain which packages are missing, or that no single build has them all."""
     exact = [each.version for each in specifier(request.rocm, "--rocm") if "*" not in each.version]
     nightly = next((each for each in exact if version_of(each).is_prerelease), "")
     wanted = f"ROCm {nightly or row.version}"
@@ -269,7 +269,7 @@ def _closure(
     python: Interpreter,
     context: Context,
 ) -> dict[str, str]:
-    """Let uv select the dependencies of the builds: project -> version.
+    """Let uv select the builds' dependencies: project -> version.
 
     The kernels for each target are an extra in the builds' metadata.
     """

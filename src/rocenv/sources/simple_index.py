@@ -142,7 +142,7 @@ class SimpleIndex:
         yield from (file for file in files if file.project == project)
 
     def _file(self, base: str, link: str) -> File | None:
-        """Describe the target of a link, or return None if it is neither a wheel nor an sdist."""
+        """Describe a link's target, or return None if it is neither a wheel nor an sdist."""
         from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
         try:
@@ -178,7 +178,7 @@ class SimpleIndex:
         if shown(answer.url) != shown(url) and self.network.original(base) == base:
             raise FetchError(
                 f"the mirror `{shown(answer.url)}` redirects to `{base}`, which is outside the mirror",
-                hints=("use a mirror of the whole server", own_mirror_hint(url)),
+                hints=("use a mirror of the entire server", own_mirror_hint(url)),
                 code="no-mirror",
             )
         text = answer.body.decode("utf-8", "replace")

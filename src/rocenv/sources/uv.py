@@ -61,7 +61,7 @@ class Uv:
     Attributes:
         cache: uv's cache; uv links its files into venvs.
         pythons: The folder for interpreters that uv downloads.
-        environ: The environment variables on which uv's are based.
+        environ: The environment variables that uv's are based on.
         offline: Whether connections are forbidden.
         report: Receives a line for each download, and for each deviation from the request.
     """
@@ -247,8 +247,8 @@ class Uv:
         Args:
             venv: The venv to install into.
             pins: `project==version --hash=sha256:...` for each wheel; uv checks the hashes.
-            places: The folders with the wheels.
-            anew: Projects to unpack again instead of using the cache, where uv identifies unpacked wheels by
+            places: The folders that contain the wheels.
+            anew: Projects to unpack afresh instead of using the cache, where uv identifies unpacked wheels by
                 path and modification time.
 
         Raises:
@@ -338,7 +338,7 @@ def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Artifact:
-    """Select the best wheel of a package from uv's lock, which lists all compatible ones."""
+    """Select a package's best wheel from uv's lock, which lists all compatible ones."""
     name, version = package["name"], package.get("version", "")
     wheels = package.get("wheels", [])
     if not wheels:

@@ -35,7 +35,7 @@ _PLAIN_HTTP = re.compile(
 
 
 def index_name(index_url: str) -> str:
-    """Return the name of an index for messages, without the password in its URL."""
+    """Return an index's name for messages, without the password in its URL."""
     return shown(index_url) if index_url else "the default package index"
 
 
@@ -149,7 +149,7 @@ class Outcome:
         raise PrefixError(f"cannot install the wheels: {self.reason}", code="venv")
 
     def _supported_pythons(self) -> tuple[str, tuple[str, ...]]:
-        """Find the project that has no wheel for this Python, and the versions that it does support."""
+        """Find the project that has no wheel for this Python, and the Python versions that it supports."""
         # hint: ... found wheels for `torch` (v2.5.1+rocm6.2) with the following Python ABI tags: `cp310`
         pattern = r"found wheels for `([\w.-]+)` .* the following Python \w+ tags?: (.*)"
         found = re.search(pattern, self.stderr)

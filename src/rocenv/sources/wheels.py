@@ -132,7 +132,7 @@ def _requirements(row: TorchSet, request: Request) -> Iterator[str]:
 
 
 def _default_python(supported: tuple[str, ...]) -> str:
-    """Return "" (rocenv's own Python) if torch supports it, otherwise the newest series that it supports."""
+    """Return "" (rocenv's own Python) if torch supports it, otherwise the newest series torch supports."""
     return "" if series(platform.python_version()) in supported else supported[-1]
 
 

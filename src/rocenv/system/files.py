@@ -46,7 +46,7 @@ def hash_of(path: Path, algorithm: str) -> bytes:
 
 
 def sha256_of(path: Path) -> str:
-    """Hash a file's contents with SHA-256, as lowercase hex."""
+    """Return the SHA-256 hash of a file's contents in lowercase hex."""
     return hash_of(path, "sha256").hex()
 
 
@@ -121,7 +121,7 @@ def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
     users = next((found for path in programs if (found := users_of(path))), ())
     return PrefixError(
         f"a file in `{folder}` is in use by {' and '.join(users) or 'another program'}",
-        hints=("close that program, or leave the folder in other terminals; then run the command again",),
+        hints=("close that program, or `cd` elsewhere in other terminals; then run the command again",),
         code="in-use",
     )
 

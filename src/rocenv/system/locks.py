@@ -31,7 +31,7 @@ _VERB = re.compile(r"[a-z-]{1,30}")
 
 @contextlib.contextmanager
 def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[None]:
-    """Hold a lock between processes; the kernel releases it when the process ends, even if it is killed.
+    """Hold an interprocess lock; the kernel releases it when the process ends, even if it is killed.
 
     After waiting for one second, report the holders on stderr.
 
@@ -139,7 +139,7 @@ def _sharing(descriptor: int) -> list[int]:
 
 
 def _may_exist(pid: int) -> bool:
-    """Whether a process could exist; shared holders do not record themselves, so the file can be stale."""
+    """Whether a process may exist; shared holders do not record themselves, so the file can be stale."""
     if WINDOWS:
         return True
     try:

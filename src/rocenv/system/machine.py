@@ -27,7 +27,7 @@ NETWORK_FILESYSTEMS = frozenset(
 
 # Opening a file must not block, and children must not inherit it; Windows has neither flag.
 _PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_MAX_BYTES = 16 << 20  # size limit of `read_text`
+_MAX_BYTES = 16 << 20  # size limit for `read_text`
 
 Plain = str | int | bool | None  # results that `tried` can record
 _T = TypeVar("_T", bound=Plain)
@@ -259,7 +259,7 @@ def open_errno(path: str) -> int:
 
 
 def access_errno(path: str) -> int:
-    """Return the errno that opening a device would cause, judging by its mode alone.
+    """Return the errno that opening a device would produce, judging by its mode alone.
 
     Use it for devices that must not be opened, such as render nodes: opening one wakes a sleeping GPU.
     """

@@ -24,7 +24,7 @@ _SHOWN = 3
 
 
 class NotPe(RocenvError):
-    """A file is damaged, or is not a Windows library or program."""
+    """The file is damaged, or is not a Windows library or program."""
 
     code = "not-a-library"
 

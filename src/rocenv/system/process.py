@@ -91,8 +91,9 @@ def run(
 ) -> Completed:
     """Run a program to completion and capture its output.
 
-    The child has its own process group. On timeout, on excessive output, and when a callback, Ctrl-C, SIGTERM
-    or SIGHUP interrupts the wait, the whole group is killed. A failing child does not raise an exception; if
+    The child has its own process group. The whole group is killed on timeout, on excessive output, and when
+    a callback, Ctrl-C, SIGTERM or SIGHUP interrupts the wait. A failing child does not raise an exception;
+    if
     the program cannot be started, the result has a `problem`.
 
     Args:
@@ -103,7 +104,7 @@ def run(
         stdout: `KEEP`, `DROP`, or a file to write to.
         stderr: `KEEP`, `DROP`, `MERGE` (into stdout), or a file to write to.
         timeout_s: The child's maximum run time.
-        stop_s: The time that the child has to exit by itself after SIGTERM, before the group is killed.
+        stop_s: The time that the child has to exit on its own after SIGTERM, before the group is killed.
         limit_bytes: The size limit for stdout and for stderr.
         plain_scripts: Run a script without `#!` with sh, as shells do.
         on_line: Called in this thread with each line on standard error as it arrives.
@@ -136,7 +137,7 @@ def run(
             try:
                 if stop_s:
                     stop_group(child, stop_s)
-            finally:  # also after another Ctrl-C
+            finally:  # even after another Ctrl-C
                 kill_group(child)
             raise
 
@@ -276,7 +277,7 @@ def start_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any)
     """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # pythonw has no streams
-            with contextlib.suppress(OSError):  # start the program even if nobody reads our output
+            with contextlib.suppress(OSError):  # start the program even if nothing reads our output
                 stream.flush()
     return _popen(argv, environ, True, {"umask": umask_of_user(), **options})
 

@@ -1,6 +1,6 @@
-"""Find programs that rocenv needs, never in the current folder.
+"""Find programs that rocenv needs, without searching the current folder.
 
-Programs that the user runs are found as the user's shell finds them.
+Programs that the user runs are found the way the user's shell finds them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _BATCH = (".bat", ".cmd")
 # Source: `ftype`, `assoc` and PATHEXT on a fresh Windows installation
 _PATHEXT = ".COM;.EXE;.BAT;.CMD"
-# Characters without a special meaning to cmd; words made of these do not need quotes.
+# Characters with no special meaning to cmd; words made of these do not need quotes.
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789#$*+-./:?@\\_")
 
 

@@ -1,6 +1,6 @@
 """File operations that differ on Windows.
 
-The read-only attribute belongs to a file and therefore to all its names, including those in the store and
+The read-only attribute applies to a file and therefore to all its names, including those in the store and
 other envs. Clearing it to remove one name would make the others writable. Also, nothing can replace or remove
 a file while a program has it open.
 """
@@ -116,7 +116,7 @@ if sys.platform == "win32":
         )
 
     def users_of(path: str) -> tuple[str, ...]:
-        """List the programs that use a file, as `name (process 123)`, or () if none are known.
+        """List the programs that are using a file, as `name (process 123)`, or () if none are known.
 
         Source: learn.microsoft.com, Restart Manager (RmStartSession, RmRegisterResources, RmGetList);
         restartmanager.h for RM_PROCESS_INFO

@@ -1,4 +1,4 @@
-"""Apptainer definitions, which add an env's files and environment to the image of a distribution.
+"""Apptainer definitions, which add an env's files and environment to a distribution's image.
 
 Source: apptainer.org/docs, "Definition Files"
 """

@@ -1,8 +1,8 @@
 """Shells that can activate an env; each family has a module and its resource files.
 
-Sourcing a script has the effect of `changes.apply` and is reversible. A script does not start any process,
+Sourcing a script has the same effect as `changes.apply` and is reversible. A script does not start any process,
 and does not detect anything at run time: it contains the prefix, and refuses to run if the env no longer
-exists there. (cmd is an exception, see `batch.py`.) A script defines `rocenv_deactivate`, and also
+exists there. (cmd is an exception; see `batch.py`.) A script defines `rocenv_deactivate`, and also
 `deactivate` unless another tool uses that name; functions of other tools are never replaced.
 
 A hook adds the function `rocenv`, completion, and activation upon entering a folder with a `.rocenv` file:
@@ -12,7 +12,7 @@ A hook adds the function `rocenv`, completion, and activation upon entering a fo
 - `rocenv deactivate` deactivates this shell's most recently activated env, or calls the program if none is
   active.
 - `rocenv trust ...` calls the program and makes the shell look for a `.rocenv` again.
-- Everything else calls the program with unchanged arguments and exit code.
+- Anything else calls the program with the same arguments, and preserves its exit code.
 - At each prompt, the hook finds the nearest `.rocenv`, a regular file in the current folder or a parent, and
   compares its path and first line with the previous ones. If they differ, it runs `rocenv trust --check` to
   get the env's name. When the user leaves the folder with that file, the hook deactivates the env that it

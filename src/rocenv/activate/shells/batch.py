@@ -1,4 +1,4 @@
-"""Windows' cmd: `activate.bat`, and `bin/deactivate.bat`, which is on `PATH` while the env is active.
+"""Windows cmd: `activate.bat`, and `bin/deactivate.bat`, which is on `PATH` while the env is active.
 
 cmd reads scripts in the console's code page, so scripts are plain ASCII and do not change the code page. If
 the prefix is not ASCII, the script derives it from its own path, after checking the parts that it can

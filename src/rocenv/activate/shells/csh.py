@@ -99,7 +99,7 @@ def _changes(env: Env) -> list[str]:
 
 def _prepend(name: str, entries: Sequence[str]) -> str:
     newest = list(dict.fromkeys(reversed(entries)))
-    # Quotes do not make a pattern literal, so this may match a different entry; the code that runs then
+    # Quotes do not make a pattern literal, so this may match a different entry; the code that then runs
     # compares exactly.
     there = " || ".join(f"${{_rocenv_l:q}}: =~ *:{quote(entry.translate(_GLOBS))}:*" for entry in newest)
     cuts = "\n".join(f"set _rocenv_e={quote(entry)}\n''eval $_ROCENV_CUT:q" for entry in newest)

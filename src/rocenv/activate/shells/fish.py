@@ -80,7 +80,7 @@ def _cache(env: Env) -> list[str]:
 
 
 def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
-    """Return the word for a value; for a cache folder, the word contains the variable with its location."""
+    """Return the word for a value; for a cache folder, the word contains the variable that locates it."""
     rest = env.caches.get(name)
     return word if rest is None else f'"{first}$_ROCENV_CACHE_{env.ident}"{quote(rest)}'
 

@@ -2,7 +2,7 @@
 
 bash reads code slowly, so the script is short and optimized for the usual case, in which none of the
 variables are set on the machine. Other code is in a second file, which bash and zsh keep in a variable until
-they need it, so you can deactivate an env even after it was removed.
+they need it, so you can deactivate an env even after it is removed.
 
 bash on Windows (Git, MSYS2, Cygwin) uses the same script. There, `PATH` is a list of paths such as `/c/Users`
 (MSYS2, Git) or `/cygdrive/c/Users` (Cygwin), which the runtime converts for Windows programs; all other
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import EnvChange
 
 _LIBRARY = ".rocenv/activate.sh"
-# The drive mount point. Source: documentation of MSYS2 and Cygwin, "The Cygwin Mount Table"
+# The drive mount point. Source: MSYS2 and Cygwin documentation, "The Cygwin Mount Table"
 ROOTS = {"CYGWIN": "/cygdrive", "MSYS": ""}
 # A placeholder for the drive mount point, which never occurs in Windows paths or values.
 _ROOT = "\1root\1"

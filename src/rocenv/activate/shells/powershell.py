@@ -95,7 +95,7 @@ def files(env: Env) -> dict[str, str]:
 
 
 def library(platform: str) -> str:
-    """Return the functions of a script for the platform."""
+    """Return a script's functions for the platform."""
     code = resource_text("powershell-library.ps1")
     functions, variables = (
         ", ".join(f"'{name}'" for name in dict.fromkeys(re.findall(pattern, code)))

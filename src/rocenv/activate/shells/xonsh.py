@@ -1,4 +1,4 @@
-"""xonsh: a Python script in the form of a single statement that xonsh and Python parse in the same way.
+"""xonsh: a Python script in the form of a single statement that xonsh and Python parse the same way.
 
 xonsh's own parser is slow and treats a line as a command whenever it can. So the script is a single string
 that is passed to `exec` within an `if`, which cannot be mistaken for a command. Values in the string do not

@@ -27,7 +27,7 @@ class Adapter(Protocol):
         """
 
 
-# The keys are those of the profiles.
+# The keys are the same as in the profiles.
 ADAPTERS: Mapping[str, Adapter] = {
     "blender": blender.tune,
     "llama.cpp": llama.tune_llama_cpp,

@@ -254,7 +254,7 @@ def _estimate(
 
 
 def _hidden_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
-    """The memory that a program considers free but others use, on the GPU with the most of it."""
+    """The memory that a program considers free but others use, on the GPU with the most such memory."""
     more = [shown - here for here, shown in pairs if here is not None and shown is not None]
     return max(0, -(-max(more) // MIB)) if more else None
 

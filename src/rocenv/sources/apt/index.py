@@ -59,7 +59,7 @@ RELEASE = "InRelease"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A suite of a repository, and the data needed to verify it."""
+    """A repository suite, and the data needed to verify it."""
 
     base: str  # may be symbolic, such as `debian:`, which the network resolves
     suite: str
@@ -195,7 +195,7 @@ def refresh(
 
     Raises:
         FetchError: The index cannot be downloaded, has an invalid signature, belongs to a different suite,
-          has expired, or is older than an index that was accepted before but is no longer stored.
+          has expired, or is older than an index that was previously accepted but is no longer stored.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state_file = folder / "state.json"
@@ -302,11 +302,11 @@ def _fallback(place: Place, older: State, last: State, kept: State | None) -> St
     offered, accepted = (day_of(state.date_s, exact=True) for state in (older, last))
     text = (
         f"`{shown(older.base)}` offers {place.title} from {offered}, which is older than the index from "
-        f"{accepted} that rocenv accepted before"
+        f"{accepted} that rocenv previously accepted"
     )
     if kept is None:
         raise FetchError(
-            f"{text}: the mirror is outdated or malicious",
+            f"{text}, so the mirror is outdated or malicious",
             hints=(
                 "try again later, or use a different mirror",
                 place.other_mirror,

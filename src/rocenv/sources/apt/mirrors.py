@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.data.releases import Repo
     from rocenv.net import Network
 
-# Symbolic bases for mirrors from apt's configuration: Debian's, and those of the system's own release.
+# Symbolic bases for mirrors from apt's configuration: Debian's, and the ones for the system's own release.
 DEBIAN = "debian:"
 HOST = "host:"
 ARCHITECTURE = "amd64"
@@ -66,7 +66,7 @@ class Settings:
 
 
 def relocated(lock: Lock, context: Context) -> Lock:
-    """Point a lock's Debian packages to the mirrors that this machine's apt uses."""
+    """Point a lock's Debian packages at the mirrors that this machine's apt uses."""
 
     def moved(artifact: Artifact) -> Artifact:
         repo = context.matrix.repos.get(artifact.repo)
@@ -113,7 +113,7 @@ def mirrors_of(repo: Repo) -> tuple[Entry, ...]:
     if not is_symbolic(repo):
         return ()
     found = entries_with(frozenset((own_release(),))) if repo.base == HOST else ()
-    # The sources of users who track `stable` do not name the release, but their mirror contains it.
+    # Users who track `stable` do not name the release in their sources, but their mirror contains it.
     found = found or entries_with(frozenset(repo.suites_known))
     return tuple(entry for entry in found if _has_key_of(repo, entry))
 

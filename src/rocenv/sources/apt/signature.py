@@ -56,7 +56,7 @@ def verified_text(
         remedy: A hint for a missing key.
 
     Raises:
-        FetchError: There is no valid signature by a trusted key.
+        FetchError: There is no valid signature from a trusted key.
     """
     import pysequoia
 
@@ -97,7 +97,7 @@ def _refused(text: str, *hints: str) -> FetchError:
 
 
 def _message_in(signed: bytes) -> bytes:
-    """Extract the only clear-signed message; raise ValueError with a predicate if that fails."""
+    """Extract the only clear-signed message; raise ValueError("is ...") if that fails."""
     borders = list(islice(_BORDER.finditer(signed), len(_BORDERS) + 1))
     if len(signed) > RELEASE_BYTES:
         raise ValueError(f"is larger than {RELEASE_BYTES >> 10} KiB")

@@ -1,4 +1,4 @@
-"""Signed package indexes as files, for use in mirrors and to prove the origin of packages in bundles."""
+"""Signed package indexes as files, for mirrors and for proving where packages in bundles came from."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HASH = re.compile(rb"\nSHA256: ([0-9a-f]{64})(?:\n|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class SignedIndex:
-    """The files of a verified index in this home."""
+    """A verified index's files in this home."""
 
     index: Index
 
@@ -43,7 +43,7 @@ class SignedIndex:
 
     @property
     def key(self) -> Path | None:
-        """The key that signed it, or None if every machine with that distribution has the key."""
+        """The key that signed it, or None if every machine that runs that distribution has the key."""
         return self.index.folder / _KEY if self.index.repo.key_url else None
 
     @property

@@ -1,12 +1,12 @@
 ## Code common to all elvish scripts; follows `elvish-shared.elv`.
 ##
 ## It is evaluated in its own namespace, where the user's definitions cannot replace builtins. It receives `$own`, the
-## data of the env, and `$caller`, the namespace in which the script is evaluated.
+## env's data, and `$caller`, the namespace in which the script is evaluated.
 ##
 ## elvish has no variables that are visible to all code, so active envs are stored in `$after-chdir`, which contains a
 ## function for each active env, newest last. When called by `cd`, the function has no effect; with `&rocenv` it outputs
 ## a map: the env's `ident`; `leave`, which deactivates the env; `adopt`, which takes over the final cleanup from the
-## env on top of it. Of other envs, a script uses only this map, because a different version may have written them. The
+## env on top of it. For other envs, a script uses only this map, because a different version may have written them. The
 ## state of a variable is its value, or $nil if it is unset.
 fn say {|text names|
   if (not-eq $names []) { echo "rocenv: "$text":" $@names >&2 }
@@ -24,7 +24,7 @@ fn void {|state| has-value [$nil ""] $state }
 fn split {|state|
   if (not (void $state)) { str:split ":" $state }
 }
-## The cache folder: the env's own, or the user's own if the env's is not writable. elvish cannot ask for permissions, so
+## The cache folder: the env's own, or the user's own if the env's is not writable. elvish cannot query permissions, so
 ## it opens a file for appending. Shells started from this one use the same folder.
 fn cache-folder {
   try {
@@ -123,7 +123,7 @@ fn deactivate {
   }
 }
 
-# If the env is active, deactivate it and those on top of it, and start over.
+# If the env is active, deactivate it and any on top of it, and start over.
 while (has-value [(idents)] $own[ident]) {
   deactivate
 }

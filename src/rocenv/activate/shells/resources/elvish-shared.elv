@@ -1,4 +1,4 @@
-## Code at the start of all scripts and of the hook.
+## Code at the start of all scripts and the hook.
 ##
 ## `envs` outputs the maps of the active envs, oldest first. Builtins lack `opt-names`, so `ours` uses `try`.
 ## `install` defines a command for the caller, and outputs a function that removes it. If the caller already defines

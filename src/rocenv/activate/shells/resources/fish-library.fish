@@ -1,6 +1,6 @@
 ## Functions that activation rarely needs, and those that deactivate an env. The script contains this file as a quoted
 ## string and defines the functions only on demand, because fish spends most of the sourcing time reading code. The
-## string is in the shell rather than in a file, so that you can deactivate an env even after it was removed.
+## string is in the shell rather than in a file, so that you can deactivate an env even after it is removed.
 ##
 function _rocenv_say
     builtin printf 'rocenv: %s\n' "$argv" >&2

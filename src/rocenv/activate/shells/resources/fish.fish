@@ -27,7 +27,7 @@ function _rocenv_enter
         builtin printf '%s\n' __EXECUTED__ >&2
         return __STATUS__
     end
-    ## A copy of the env also has a record, but must not use the files of the original. fish cannot compare files itself.
+    ## A copy of the env also has a record, but must not use the original's files. fish cannot compare files itself.
     if test "$_rocenv_here" != __SCRIPT__; and begin
         set -l _rocenv_record (builtin string replace -r '[^/]*$' '' -- "$_rocenv_here").rocenv/record.json
         test -f "$_rocenv_record"
@@ -44,7 +44,7 @@ function _rocenv_enter
         builtin printf %s __LIBRARY__ | builtin source
         $argv
     end
-    # If the env is active, the hook does not change it; otherwise deactivate it and those on top of it, and start over.
+    # If the env is active, the hook does not change it; otherwise deactivate it and any on top of it, and start over.
     if builtin contains -- __IDENT__ $_ROCENV_STACK
         set -q argv[2]
         and return 0
@@ -61,7 +61,7 @@ function _rocenv_enter
     end
     set -q _ROCENV_NONE $_rocenv_names
     set -l _rocenv_unset $status
-    # Usually, PATH is exported and has no entry of this env, and no other variable that the env changes is set.
+    # Usually, PATH is exported and has no entry from this env, and no other variable that the env changes is set.
     if test -n "$PATH" -a $_rocenv_unset -eq __ALL_UNSET__
         and set -qgx PATH
         __PATH_WITHOUT_OURS__

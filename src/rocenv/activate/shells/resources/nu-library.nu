@@ -8,7 +8,7 @@
 ## do not inherit it; it disappears with the last env. The command `deactivate` remains.
 ##
 ## The result is first computed as data (`plan`, name -> value, or null to unset) and then applied at once: a command
-## that sets a variable and hides it again would reveal the caller's value. `text` is what a program receives if the
+## that sets a variable and then hides it would reveal the caller's value. `text` is what a program receives if the
 ## value is a list, as for `PATH` and variables that the user converts. `%` calls a builtin instead of a user's command.
 def text [value: any] {
   if ($value | %describe) =~ '^(list|table)' { $value | %str join ':' } else { $"($value)" }
@@ -86,7 +86,7 @@ def left [before: record] {
   let rest = active $plan | %skip 1
   with $plan _ROCENV (if $rest != [] { $rest })
 }
-## The cache folder: the env's own, or the user's own if the env's is not writable. nushell cannot ask for permissions, so
+## The cache folder: the env's own, or the user's own if the env's is not writable. nushell cannot query permissions, so
 ## it opens a file for appending. Programs started from this shell use the same folder.
 def cache-folder [plan: record, data: record] {
   let file = $"($data.prefix)/cache/.writable"

@@ -1,6 +1,6 @@
 ## The hook for PowerShell 5.1 and 7. It belongs in `$PROFILE`, after any code that sets a prompt.
 ##
-## PowerShell removes the first `--` from the arguments of a function (PowerShell/PowerShell issue 21208). `rocenv
+## PowerShell removes the first `--` from a function's arguments (PowerShell/PowerShell issue 21208). `rocenv
 ## run` and `rocenv launch` work without it; other commands do not need it.
 ##
 ## In `$_RocenvHook`, Seen is the path and first line of the last `.rocenv`; Mine is the ident of the env that the hook

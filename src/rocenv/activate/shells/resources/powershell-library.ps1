@@ -1,6 +1,6 @@
 ## Functions in every `Activate.ps1`; the last `deactivate` removes them.
 ##
-## `$_RocenvStack` contains a hashtable for each active env, newest last. `$_RocenvPrompt` is the previous function
+## `$_RocenvStack` contains a hashtable for each active env, newest last. `$_RocenvPrompt` is the previous
 ## `prompt`, or null. The user's redefinitions have no effect here: environment variables are accessed through .NET,
 ## cmdlets are called with their module name, and preferences that affect cmdlets are set in these functions.
 function global:_RocenvGet([string] $Name) {
