@@ -306,8 +306,8 @@ def _not_yours(path: Path, exposed: list[Path]) -> PrefixError:
     if info.st_mode & 0o002:
         who = f"everyone can write to `{folder}`"
         more = (
-            f"remove that permission: `chmod o-w {folder}`; on a disk that does not store permissions (NTFS, exFAT), use "
-            "the `uid=` mount option with your user ID"
+            f"remove that permission: `chmod o-w {folder}`; on a disk that does not store permissions (NTFS, "
+            "exFAT), use the `uid=` mount option with your user ID"
         )
     else:
         is_group = info.st_mode & 0o020

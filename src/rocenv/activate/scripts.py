@@ -28,8 +28,9 @@ def activation_script(
 ) -> str:
     """Render the script that activates the env when `shell` sources it.
 
-    Sourcing it has the same effect as `changes.apply`, and deactivating the env restores the previous environment.
-    If the env is already active, the script first deactivates it and any env activated on top of it.
+    Sourcing it has the same effect as `changes.apply`, and deactivating the env restores the previous
+    environment. If the env is already active, the script first deactivates it and any env activated on top
+    of it.
 
     Args:
         name: The env's name, shown in the prompt.

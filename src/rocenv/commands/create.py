@@ -170,8 +170,8 @@ def _require_compatible(
 def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
     """Replace `rocenv resolve` in an error's suggestions with `rocenv create`.
 
-    Commands for other systems are kept, because their sets can only be planned here. Without `has_target`, omit
-    the target, because it is this machine's.
+    Commands for other systems are kept, because their sets can only be planned here. Without `has_target`,
+    omit the target, because it is this machine's.
     """
     try:
         yield
@@ -189,7 +189,10 @@ def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
 def _plan(
     complete: CompleteRequest, context: Context, *, fallback: bool, may_ask: bool
 ) -> tuple[Lock, OnlyFallback | None]:
-    """Plan a request. If only a fallback is available, also return the reason, so that the user can decide."""
+    """Plan a request.
+
+    If only a fallback is available, also return the reason, so that the user can decide.
+    """
     try:
         return plan_for(complete, context, fallback=fallback), None
     except OnlyFallback as error:

@@ -50,8 +50,8 @@ class Host:
 
         An env for several targets sees only GPUs with these targets, in the same order. An env for one
         target sees GPUs with that target first and the others after them, because programs use the first
-        GPU; if a card has the target, iGPUs with other targets are hidden. The result is () if HIP does not list any GPU
-        with the env's targets.
+        GPU; if a card has the target, iGPUs with other targets are hidden. The result is () if HIP does not
+        list any GPU with the env's targets.
         """
         listed = [gpu for gpu in self.gpus if gpu.hip_index is not None]
         own = [gpu for target in targets for gpu in listed if gpu.target == target]

@@ -116,7 +116,7 @@ def is_target(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Reduce text from a machine to one line without control characters; `…` after a word marks truncation."""
+    """Reduce a machine's text to one line without control characters; `…` after a word marks truncation."""
     line = " ".join(text[: _LONGEST + 1].split())
     if len(text) > _LONGEST:
         words = line[:_LONGEST].rpartition(" ")[0]

@@ -1,7 +1,7 @@
 """Detect the GPUs on a Linux machine: KFD nodes, then PCI cards that KFD skipped.
 
-A node's target comes from the kernel if the kernel reports it, and otherwise from the PCI ID. Detection neither loads
-libraries nor wakes GPUs.
+A node's target comes from the kernel if the kernel reports it, and otherwise from the PCI ID. Detection
+neither loads libraries nor wakes GPUs.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ def _unlisted(text: str) -> str:
 
 
 def hip_text(libraries: tuple[str, ...]) -> str:
-    """Return the `hipInfo` output or the equivalent from one of these HIP runtimes, or "" if there is none."""
+    """Return the output of `hipInfo`, or its equivalent from one of these HIP runtimes, or ""."""
     return (program_output("/windows/hipinfo.txt", lambda: _ask_hip(libraries)) or "").removeprefix(_MARK)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def remove(home: Home, name: str) -> None:
-    """Remove an env, complete or not, and the leftovers from interrupted removals; the target of a link is kept.
+    """Remove an env, complete or not, and the leftovers from interrupted removals; keep the target of a link.
 
     Raises:
         PrefixError: The env does not exist, the folder was not created by rocenv, or one of its programs is

@@ -98,9 +98,7 @@ def cached_or_compiled(
             if (cached := _cached(place, job.target, home.key)) is not None:
                 return cached
             if place.exists():
-                report(
-                    f"the cached {job.title} (`{place}`) is damaged or not from this home; recompiling it"
-                )
+                report(f"the cached {job.title} (`{place}`) is damaged or not from this home; recompiling it")
                 remove_tree(place)
             return _compile(job, toolchain, compiler, place, home.key, progress, rows)
 

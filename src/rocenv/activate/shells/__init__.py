@@ -1,8 +1,8 @@
 """Shells that can activate an env; each family has a module and its resource files.
 
-Sourcing a script has the same effect as `changes.apply` and is reversible. A script does not start any process,
-and does not detect anything at run time: it contains the prefix, and refuses to run if the env no longer
-exists there. (cmd is an exception; see `batch.py`.) A script defines `rocenv_deactivate`, and also
+Sourcing a script has the same effect as `changes.apply` and is reversible. A script does not start any
+process, and does not detect anything at run time: it contains the prefix, and refuses to run if the env no
+longer exists there. (cmd is an exception; see `batch.py`.) A script defines `rocenv_deactivate`, and also
 `deactivate` unless another tool uses that name; functions of other tools are never replaced.
 
 A hook adds the function `rocenv`, completion, and activation upon entering a folder with a `.rocenv` file:
