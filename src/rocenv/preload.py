@@ -44,8 +44,8 @@ def torch_libraries(lock: Lock) -> str:
 def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
     """List a set's shims in creation order; () without ZLUDA.
 
-    The torch file that the ZLUDA build still calls comes first, because it is copied before a shim replaces
-    it.
+    The copy of torch's own DLL, which ZLUDA still calls, comes first, because a shim then replaces that
+    DLL.
     """
     build = zluda_of(lock)
     if build is None or build.shims is None:

@@ -100,7 +100,7 @@ def _start_script(
         # With the env's C library on LD_LIBRARY_PATH, the system shell would not even start.
         start = f"exec {quote(str(folder / 'rocm-exec'))} {quote(str(path))}"
     else:
-        # `--argv0` makes a program that restarts itself by its path run this script again.
+        # With `--argv0`, a program that re-executes itself by its path runs this script again.
         by_loader = f'{quote(str(loader))} --library-path {libraries}"{more}" --argv0 "$0"'
         start = f"exec {by_loader} {quote(str(path))}"
     if program.not_before:

@@ -1,6 +1,6 @@
 """Start programs through the prefix's own dynamic loader.
 
-A set that needs a newer C library than the system's includes its own. A program can use it only if the
+If a set needs a newer C library than the system has, it includes its own. A program can use it only if the
 matching loader starts the program: `LD_LIBRARY_PATH` would combine the system's loader with a different C
 library, which breaks every program. Child processes use the system's loader, unless they are started through
 the wrappers in the prefix's `bin`.

@@ -96,8 +96,8 @@ def printed_version(argv: Sequence[str], environ: Mapping[str, str] | None, laun
 def program_words(start: Start) -> tuple[str, ...]:
     """The command's words up to the program that accepts the app's arguments, or () if there is none.
 
-    The program has one of the app's exact names or a similar one; if the user specified the app, any program
-    is accepted. A script must have an exact name, because other scripts might ignore the arguments and do
+    The program must have one of the app's names or a similar one, unless the user specified the app. A
+    script must have an exact name, because other scripts might ignore the arguments and do
     their actual work.
     """
     launcher = start.launcher

@@ -134,7 +134,7 @@ def _install_by_hand(closed: RocenvError, lock: Lock, matrix: Matrix) -> RocenvE
 
 
 def _explained(error: FetchError, lock: Lock, context: Context) -> FetchError:
-    """Add what is known about a file for Windows: when its hash was recorded, or which files exist."""
+    """Add to a download error when the file's hash was recorded, or which files the release has."""
     from rocenv.install.pin import why_pinned
 
     for part in lock.components:

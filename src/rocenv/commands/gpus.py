@@ -115,7 +115,7 @@ def _notes(host: Host) -> Iterator[str]:
     if host.gpu and (indices_shown := host.visible_devices()):
         hides = len(indices_shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)
         effect = "hides the iGPU" if hides else f"puts the {host.gpu.target} first"
-        yield f"HIP_VISIBLE_DEVICES={indices_shown} {effect}; envs that you create here set it"
+        yield f"HIP_VISIBLE_DEVICES={indices_shown} {effect}; new envs set this variable"
     for name in (BELOW_HIP, VISIBLE):
         if value := environment().get(name):
             yield f"{name}={value} is set and selects GPUs for programs outside envs (see `rocenv doctor`)"

@@ -17,7 +17,7 @@ from rocenv.system import WINDOWS
 
 
 def _start_up_lines() -> str:
-    """List the line for each shell; click does not wrap paragraphs that start with its marker."""
+    """List the line for each shell's startup file, after the marker that keeps click from wrapping it."""
     width = max(len(each.line) for each in HOOKS.values())
     lines = [f"{name:11} {each.line.ljust(width)}  {each.file}" for name, each in HOOKS.items()]
     return "\n".join(["\b", "The line for each SHELL, and the start-up file to add it to:", *lines])

@@ -50,7 +50,8 @@ class Setting(Known, frozen=True, kw_only=True):
                 row for row in matrix.setting if row.program == self.program and row.sets(rule.variables)
             ]
             if self in rivals and len(rivals) > 1 and {row.choice for row in rivals} != {self.choice or None}:
-                yield f"all settings for {', '.join(rule.variables)} need the same `choice`: only one applies"
+                names = ", ".join(rule.variables)
+                yield f"all settings for {names} need the same `choice`, because only one of them can apply"
 
     def sets(self, variables: tuple[str, ...]) -> bool:
         """Whether it sets one of these variables."""

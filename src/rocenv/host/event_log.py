@@ -108,7 +108,7 @@ def fault_of(
 
     Args:
         pid: The process.
-        programs: Names of programs that may belong to it, in lowercase.
+        programs: Names of programs that it may have started, in lowercase.
         since: When the process was started; all times have a time zone.
         recent: Crashes after this time are recent.
         code: The app's exit code, unsigned.

@@ -46,8 +46,8 @@ def place_all(
     if copies:
         context.progress.note(
             f"copied {copies} files because `{prefix.path.parent}` does not support hard links to them (it "
-            "is a cloud folder or on another filesystem, or another user owns the files). Each env there is a "
-            "full copy"
+            "is a cloud folder or on another filesystem, or another user owns the files). Each env there is "
+            "a full copy"
         )
     files = {path: origin.entry for path, origin in origins.items()}
     if parts := [component for component in lock.components if component.is_wheels]:

@@ -127,7 +127,7 @@ class Tree:
         entry = self.files.get(source)
         if entry is None or entry.link:
             raise ArchiveError(
-                f"`{shown(path)}` is a hard link to `{shown(original)}`, which is not an earlier file"
+                f"`{shown(path)}` is a hard link to `{shown(original)}`, which is not a file that precedes it"
             )
         with self._made_here(path) as place:
             os.link(self.folder / source, place)

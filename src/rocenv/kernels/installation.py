@@ -1,7 +1,7 @@
 """Find Blender, its kernel sources, and its version.
 
 Source: https://tracker.debian.org/pkg/blender (5.2.2 in sid loaded kernels from an overlay of its resources,
-and its help lists the variable)
+and its `--help` lists BLENDER_SYSTEM_RESOURCES)
 """
 
 from __future__ import annotations

@@ -403,7 +403,7 @@ def _parse_tensor(cursor: _Cursor) -> Tensor:
 
 
 def _with_sizes(tensors: Sequence[Tensor], data_bytes: int) -> tuple[Tensor, ...]:
-    """Derive the sizes of tensors of unknown types, which appear every year, from the next tensor's offset."""
+    """Derive the sizes of tensors of unknown, usually new, types from the next tensor's offset."""
     starts = sorted({tensor.offset for tensor in tensors})
     ends = dict(zip(starts, [*starts[1:], max([data_bytes, *starts[-1:]])], strict=False))
     return tuple(

@@ -136,7 +136,7 @@ def _at_layer(values: tuple[int, ...], index: int) -> int:
 
 
 def _is_causal(model: Model) -> bool:
-    """Return whether a model generates text; other models have neither an output nor a cache."""
+    """Return whether a model generates text; other models have neither an output matrix nor a KV cache."""
     return model.value("attention.causal") is not False
 
 

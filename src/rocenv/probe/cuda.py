@@ -217,7 +217,7 @@ def open_device(session: Session) -> str:
 
 
 def _require_blind_hip(session: Session, answer: str) -> None:
-    """Raise Failure if HIP sees a GPU, because then ZLUDA is incompatible with the installed software."""
+    """Raise Failure if HIP finds a GPU although ZLUDA found none: ZLUDA is then incompatible."""
     try:
         found = hip.devices(session.library("hip"))
     except NoDevice:

@@ -54,7 +54,7 @@ def read_sealed(path: Path, key_file: Path, max_bytes: int = MAX_BYTES) -> bytes
     except OSError:
         is_own = False
     if not is_own:
-        raise DataError(f"`{path}` was not written by this rocenv home")
+        raise DataError(f"`{path}` was not written by rocenv in this home")
     return content
 
 

@@ -1,6 +1,6 @@
 """Exporters, which make an env available to cluster users as a module, a container, or an image.
 
-An exporter renders an env as text for its prefix, which may be on another machine. It does not write files.
+An exporter renders an env as text and does not write files. The env's prefix may be on another machine.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _list(values: Iterable[str]) -> str:
 def hook(place: Place) -> str:
     """Render the hook for the nushell version that NU_VERSION specifies.
 
-    Versions without `%` convert untyped words (`1kb` to a size), so completion is not supported there.
+    Versions without the `%` sigil convert bare words (`1kb` becomes a size), so they get no completion.
     """
     code = resource_text("nu-library.nu") + resource_text("nu-hook.nu")
     if re.match(_WITHOUT_SIGIL, os.environ.get("NU_VERSION", "")):

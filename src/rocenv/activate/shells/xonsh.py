@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9/._+-]+")
 
 
 def quote(value: str) -> str:
-    """Return an ASCII Python literal without quotation marks."""
+    """Return an ASCII Python literal in which quotation marks are escaped."""
     escaped = value.encode("unicode_escape").decode("ascii")
     return '"' + escaped.replace('"', "\\x22").replace("'", "\\x27") + '"'
 
