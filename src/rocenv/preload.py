@@ -44,8 +44,7 @@ def torch_libraries(lock: Lock) -> str:
 def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
     """List a set's shims in creation order; () without ZLUDA.
 
-    The copy of torch's own DLL, which ZLUDA still calls, comes first, because a shim then replaces that
-    DLL.
+    First comes the copy of torch's own DLL: ZLUDA still calls the copy, and a shim replaces the original.
     """
     build = zluda_of(lock)
     if build is None or build.shims is None:

@@ -107,7 +107,7 @@ def test_an_error_shows_the_users_file(own: Rows, said: str, tmp_path: Path) -> 
 
 
 def test_a_reference_broken_by_a_user_row_shows_the_referring_row(tmp_path: Path) -> None:
-    """A user row that renames a repository breaks a shipped channel, because user rows remove nothing."""
+    """Shipped rows can also be broken this way: a user row may change the row that they refer to."""
     own = ("target", example("target", name="gfx1030", generic="no-such-generic"))
     with pytest.raises(DataError, match=r"own/0\.toml: target\[0\]"):
         merged(tmp_path, [], [own])

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 MATRIX = load()
 LONGEST_S = 0.25
 LINE, AROUND = 2_000, 16_000  # maximum text length for a pattern, and for `near`
-TRIES = 3  # because another program may slow one down
+TRIES = 3  # because another program may slow down a single try
 UNITS = 24  # repetitions per pattern
 _CLASSES = {
     codes.CATEGORY_DIGIT: "1",

@@ -1,4 +1,4 @@
-"""Libraries that Windows finds by name, and the registry, in snapshots and local folders."""
+"""The registry, and the libraries that Windows finds by name, in snapshots and local folders."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ class Neighbour:
 class Conda(Neighbour):
     """Imitates conda's activation, because conda is not available to the tests.
 
-    A program reads PATH and prints it with PREFIX/bin prepended or removed. Activation sets other variables,
-    and deactivation unsets them, except for the depth. Source: conda/activate.py, `build_activate`,
+    A program reads PATH and prints it with PREFIX/bin prepended or removed. Activation also sets other
+    variables; deactivation unsets all but CONDA_SHLVL. Source: conda/activate.py, `build_activate`,
     `build_deactivate`, `_remove_prefix_from_path`
     """
 

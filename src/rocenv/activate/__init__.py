@@ -1,1 +1,1 @@
-"""An env's environment changes, and the scripts and command lines that apply them."""
+"""The changes that an env makes to the environment, and the scripts and command lines that apply them."""

@@ -86,7 +86,7 @@ def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
 
 
 def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> Record:
-    """Write rocenv's own files for the prefix's location, and then the record, which lists all files."""
+    """Write rocenv's own files, which contain the prefix's path, then the record, which lists all files."""
     lock = record.lock
     (prefix.path / "cache").mkdir(exist_ok=True)
     prefix.bin.mkdir(exist_ok=True)

@@ -37,7 +37,7 @@ _FOLDERS = tuple(  # folders that can contain these two
     for place in ("[0-9]*.[0-9]*", "share/blender", "share/blender/[0-9]*.[0-9]*", ".")
     for addons in ("addons_core", "addons")
 )
-_RESOURCES_UP = 3  # levels from these up to the resource folder
+_RESOURCES_UP = 3  # number of levels from a folder in `_FOLDERS` up to the resources
 _FOLDER_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 _LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` is part of the `usr` installation
 _CHUNK = 8  # bytes of text in one x86-64 instruction

@@ -6,9 +6,9 @@
 function global:_RocenvGet([string] $Name) {
     [Environment]::GetEnvironmentVariable($Name)
 }
-## Returns the name if the variable cannot be empty: .NET before 9, and therefore PowerShell before 7.5, removes it
-## instead. Source: learn.microsoft.com, "Support for empty environment variables". A `$null` that is passed to .NET as a
-## string becomes an empty string. Source: PowerShell/PowerShell issue 24637
+## Returns the name if the variable could not be set to an empty string: .NET before 9, and therefore PowerShell
+## before 7.5, removes it instead. Source: learn.microsoft.com, "Support for empty environment variables". A `$null`
+## that is passed to .NET as a string becomes an empty string. Source: PowerShell/PowerShell issue 24637
 function global:_RocenvPut([string] $Name, $Value) {
     if ($null -eq $Value -or ($Value.Length -eq 0 -and -not $__EMPTY__)) {
         [Environment]::SetEnvironmentVariable($Name, [NullString]::Value)
