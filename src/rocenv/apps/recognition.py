@@ -85,7 +85,7 @@ def program_at(words: Sequence[str], starters: Sequence[Starter]) -> int:
 
 
 def without_readers(words: Sequence[str], starters: Sequence[Starter]) -> tuple[str, ...]:
-    """Return the words before a command's program (`env`, `nice`), without shells, which run it as a script."""
+    """Return the words before a command's program (`env`, `nice`) but no shells, which run it as a script."""
     kept = (words[begin:end] for starter, begin, end in _started(words, starters) if not starter.reads)
     return tuple(word for part in kept for word in part)
 
