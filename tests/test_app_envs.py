@@ -278,7 +278,7 @@ def test_an_app_program_that_is_not_executable_is_reported(world: Mini, path: st
     [
         ("./usr/lib/painter/tools/python3", "envs have a wrapper with that name"),
         (f"./usr/lib/painter/tools/{'x' * 250}", "it has 250 characters"),
-        ("./usr/lib/painter/tools/painter", "two programs of the set have the same name: `painter`"),
+        ("./usr/lib/painter/tools/painter", "two programs in the set have the same name: `painter`"),
     ],
 )
 def test_an_unusable_program_name_is_reported(world: Mini, path: str, said: str) -> None:

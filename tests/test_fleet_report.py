@@ -119,7 +119,7 @@ def test_differences_from_peers_are_found(tmp_path: Path) -> None:
 def test_a_lost_gpu_is_detected_from_earlier_results(tmp_path: Path) -> None:
     put(tmp_path, answer("n1", when="2026-11-23T08:00:00+00:00"), answer("n1", gpus=3))
     found = plain(tmp_path)
-    assert [each["detail"] for each in found["findings"]] == ["it has 3 GPUs but had 4"]
+    assert [each["detail"] for each in found["findings"]] == ["it has 3 GPUs but used to have 4"]
     assert [each["gpus"] for each in found["nodes"]] == [3], "only the newest result counts"
     put(tmp_path, answer("n2", when="2026-11-21T08:00:00+00:00"))
     assert ("n2", "no-answer", "rocenv:no response") in codes(tmp_path)

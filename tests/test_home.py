@@ -286,7 +286,7 @@ class TestAnotherUsersHome:
     def test_another_users_home_is_an_error(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         error = self.refused(Home(theirs.home), monkeypatch, 4711)
         assert error.message.endswith(
-            "belongs to the user `nobody`, so rocenv does not change anything there"
+            "belongs to the user `nobody`, so rocenv will not change anything there"
         )
 
     @pytest.mark.parametrize("user", [0, 4711])

@@ -146,7 +146,7 @@ def test_hints_suggest_known_mirrors_of_the_original(network: Network) -> None:
     knowing = replace(
         network, known_mirrors=lambda: known, mirrors=(("http://127.0.0.1/whl", ("http://127.0.0.1:1/",)),)
     )
-    assert "`rocenv config mirrors` lists known mirrors" in knowing.mirror_hint(
+    assert "`rocenv config mirrors` lists this server's known mirrors" in knowing.mirror_hint(
         "http://127.0.0.1:1/torch.whl"
     )
     assert "`rocenv config set mirrors.debian: https://m/debian`" in knowing.mirror_hint(

@@ -151,7 +151,7 @@ def test_slow_checks_are_announced(scenery: Scenery) -> None:
     world, titles, texts = Context(), Titles(), Texts(load(), "findings", "en")
     world.__dict__["progress"] = titles
     doctor._run(world, scenery.healthy().context(), ("no_gpu", "gpu_resets"), texts)
-    assert titles.shown == ["Running the check no_gpu", "Running the check gpu_resets"]
+    assert titles.shown == ["Running the no_gpu check", "Running the gpu_resets check"]
 
 
 def test_the_list_of_checks_is_available_in_chinese(lab: Lab, scenery: Scenery) -> None:

@@ -331,7 +331,7 @@ def test_a_damaged_store_is_reported(case: Case) -> None:
 
 
 def test_doctor_finds_faults_in_an_env_made_by_create(mini: Mini) -> None:
-    """The real program first reports only that the env was never verified, and later its faults as well."""
+    """The real program first reports only that the env has never been verified, and later its faults as well."""
     shutil.copytree(profiles_folder() / "checks", mini.root / "profiles" / "checks")
     assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
 
@@ -367,7 +367,7 @@ def test_plain_doctor_reports_each_env_in_one_line(mini: Mini) -> None:
         "1. warning: Files in env `one` are missing or modified (7, such as `rocm/usr/lib/"
     )
     assert first.endswith("`): `rocenv repair one`; 1 more: `rocenv doctor one`  [env-files-damaged]")
-    assert second == "2. note: Env `two` was never verified: `rocenv verify two`  [env-not-verified]"
+    assert second == "2. note: Env `two` has never been verified: `rocenv verify two`  [env-not-verified]"
     assert lines("--lang", "zh")[1].endswith("从未验证过：`rocenv verify two`  [env-not-verified]")
     assert len(lines("--check", "env_files_missing")) == 1
     only, bundle = ("--check", "env_files_missing"), str(mini.root / "machine.json")
@@ -377,4 +377,4 @@ def test_plain_doctor_reports_each_env_in_one_line(mini: Mini) -> None:
     fixed = mini.run("doctor", *only, "--fix", "-y")
     assert "restore env `one`" in fixed.stderr
     mini.env["ROCENV_SYSROOT"] = sysroot
-    assert lines()[0].startswith("1. note: Env `one` was never verified")
+    assert lines()[0].startswith("1. note: Env `one` has never been verified")

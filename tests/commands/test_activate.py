@@ -144,7 +144,7 @@ class TestActivate:
         mini.create()
         done = mini.run("activate", "demo", "--shell", "cmd")
         assert (done.returncode, done.stdout) == (2, "")
-        assert "is for linux, where the shells are bash, " in done.stderr
+        assert "is for linux, where the supported shells are bash, " in done.stderr
 
 
 class TestCallingShell:

@@ -278,7 +278,7 @@ class TestMixedFolder:
             (logs / name).write_bytes(b"\x7fELF\2\1\1" + b"\0" * 57 + "\0".join(words).encode() + NO_KERNELS)
         done = diagnose(logs.parent / "home", str(logs))
         assert (done.returncode, done.stdout) == (1, b"")
-        assert b"skipped 2 without text: `liba.so`" in done.stderr
+        assert b"skipped 2 file(s) without text: `liba.so`" in done.stderr
         assert b"is empty" in done.stderr
 
     def test_pipes_in_a_folder_are_not_read(self, logs: Path) -> None:
@@ -298,7 +298,7 @@ class TestMixedFolder:
         """Not even root can read the first bytes of a process's memory."""
         for name in ("a.log", "b.log", "c.log"):
             (logs / name).symlink_to("/proc/self/mem")
-        assert "skipped 3 unreadable: `a.log`" in self.only_the_log(logs)
+        assert "skipped 3 unreadable item(s): `a.log`" in self.only_the_log(logs)
 
     def test_reading_1500_nested_folders_stops_early_with_a_note(self, logs: Path) -> None:
         """The full path would be too long, so each folder is created from within its parent."""

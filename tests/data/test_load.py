@@ -184,7 +184,7 @@ def test_a_folder_without_data_is_an_error(
 ) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("ROCENV_PROFILES", str(tmp_path / name))
-    with pytest.raises(DataError, match="contains no data files") as caught:
+    with pytest.raises(DataError, match="does not contain any data files") as caught:
         load()
     assert "ROCENV_PROFILES" in caught.value.hints[0]
 

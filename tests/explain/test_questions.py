@@ -115,7 +115,7 @@ class TestDoesMyCardWork:
         text = read("gfx1201")
         assert "Linux therock wheels 7.14.0 to 10.1.0 supported by AMD, tested (release-ready)" in text
         assert (
-            "Windows therock wheels 7.14.0 to 10.1.0 supported by AMD, not marked release-ready (tested)"
+            "Windows therock wheels 7.14.0 to 10.1.0 supported by AMD, not marked as tested (release-ready)"
             in text
         )
         assert "radeon-windows wheels 7.2.1 supported by AMD; needs display driver 26.2.2 or newer" in text
@@ -382,7 +382,7 @@ class TestNames:
 
     def test_the_override_page_explains_when_rocenv_sets_it(self, read: Read) -> None:
         text = read("HSA_OVERRIDE_GFX_VERSION")
-        assert "set only in an env, if its set has no kernels for the GPU" in text
+        assert "set only in envs whose set has no kernels for the GPU" in text
 
     def test_a_typo_suggests_similar_names(self, matrix: Matrix) -> None:
         with pytest.raises(RocenvError) as caught:

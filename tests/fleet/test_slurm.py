@@ -182,7 +182,7 @@ def test_a_node_that_lost_a_gpu_since_the_last_check_is_reported(cluster: Cluste
     cluster.set_node("n2")
     code, found = cluster.verify("--slurm", "all")
     assert (code, reasons(found)) == (1, {"n2": "rocenv:lost GPU"})
-    assert found["findings"][0]["detail"] == "it has 1 GPU but had 2"
+    assert found["findings"][0]["detail"] == "it has 1 GPU but used to have 2"
 
 
 def test_nodes_are_checked_through_clush_without_slurm(cluster: Cluster) -> None:

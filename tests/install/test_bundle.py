@@ -320,7 +320,7 @@ def test_a_package_cannot_be_the_lock_of_an_env(mini: Mini, bundle: Path) -> Non
         put_manifest(members, manifest)
 
     rewritten(bundle, change)
-    assert "is not one of its locks" in refusal(mini)
+    assert "is not in `locks/`" in refusal(mini)
 
 
 def test_an_empty_copy_of_a_bundle_is_rejected(mini: Mini, bundle: Path) -> None:

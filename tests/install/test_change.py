@@ -139,7 +139,7 @@ def test_repair_of_many_files_lists_only_the_first(mini: Mini) -> None:
     left = len(json.loads(done.stdout)["repaired"]) - 10
     lines = [line for line in done.stderr.splitlines() if line.startswith("restored ")]
     assert lines[10:] == [f"restored {left} more files; use `--json` to list them all"]
-    assert mini.run("repair", "demo").stderr.endswith("no file had to be restored\n")
+    assert mini.run("repair", "demo").stderr.endswith("there was nothing to restore\n")
 
 
 def test_repair_also_fixes_the_store_if_a_shared_file_is_damaged(mini: Mini) -> None:

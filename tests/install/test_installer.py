@@ -118,7 +118,7 @@ def test_packages_with_different_files_at_the_same_path_are_rejected(into: Path,
     ("packages", "why"),
     [
         ({"Setup.msi": CORE}, "contains no ROCm_"),
-        ({"a/ROCm_A.msi": {"doc/readme.txt": b"x"}}, r"no `ROCm\\5\.7\\bin`"),
+        ({"a/ROCm_A.msi": {"doc/readme.txt": b"x"}}, r"not contain `ROCm\\5\.7\\bin`"),
     ],
 )
 def test_a_different_kind_of_installer_is_rejected(
@@ -155,7 +155,7 @@ def test_a_truncated_download_is_rejected(made: Path, into: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ("exit 65", r"`msiexec /a` of ROCm_Libs_RT\.msi: exit code 65"),
+        ("exit 65", r"`msiexec /a` on ROCm_Libs_RT\.msi: exit code 65"),
         ("exit 0", r"`msiexec /a` unpacked no files from ROCm_Libs_RT\.msi"),
     ],
 )

@@ -226,7 +226,7 @@ class TestState:
             place.mkdir()
             (place / (".rocenv" if kind == "marker that is a file" else "data")).write_text("x")
         assert [(each.name, each.state) for each in all_prefixes(home)] == [("theirs", "foreign")]
-        with pytest.raises(PrefixError, match=r"`\.rocenv`|does not lead to an env") as caught:
+        with pytest.raises(PrefixError, match=r"`\.rocenv`|does not point to an env") as caught:
             prefix_of(home, "theirs").record()
         assert caught.value.code == "env-foreign"
         assert caught.value.hints

@@ -102,7 +102,7 @@ def test_a_newer_set_replaces_the_old_one_and_can_be_rolled_back(mini: Mini) -> 
         assert (cache / "torch" / "kernels" / "old").exists() is back
         seen = mini.run("run", "demo", "--", "sh", "-c", "echo $ROCM_PATH")
         assert seen.stdout.startswith(str(mini.prefix("demo"))), seen.stderr
-        assert mini.run("repair", "demo").stderr.rstrip().endswith("no file had to be restored")
+        assert mini.run("repair", "demo").stderr.rstrip().endswith("there was nothing to restore")
 
 
 def test_a_new_build_of_the_same_release_is_an_upgrade(mini: Mini) -> None:

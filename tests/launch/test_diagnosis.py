@@ -48,7 +48,7 @@ class TestIncident:
         before, _, after = said.partition("log: ")
         assert done.returncode == 128 + signal.SIGSEGV
         assert "The set in env `sd` is known to fail." in before
-        assert "  the SD.Next version of 2024-08-31" in before
+        assert "  the SD.Next version from 2024-08-31" in before
         assert "SD.Next ended with SIGSEGV: it accessed memory that does not belong to it" in after
         assert "while loading `C:\\sd\\rocm\\6.1\\bin\\rocblas.dll`" in after
         assert "Windows reports exception 0xc0000005 in C:\\sd\\rocm\\6.1\\bin\\rocblas.dll" in after

@@ -359,7 +359,7 @@ class TestWarnings:
     def test_an_unverified_env_causes_a_note(self, lab: Lab) -> None:
         lab.make()
         done = lab.run("launch", "sd", "--", "true")
-        assert "note: Env `sd` was never verified. " in done.stderr.decode()
+        assert "note: Env `sd` has never been verified. " in done.stderr.decode()
         assert "  hint: Verify it: `rocenv verify sd`\n" in done.stderr.decode()
 
     def test_pre_launch_findings_are_in_the_users_language(self, lab: Lab) -> None:

@@ -251,7 +251,7 @@ class TestRuntime:
         bench.prepare().blender("2.93.18")
         done = bench.render()
         assert done.returncode == 1
-        assert "does not use this GPU. The reason: Blender 3.2 added HIP support for Linux" in done.stderr
+        assert "does not use this GPU. Reason: Blender 3.2 added HIP support for Linux" in done.stderr
 
     def test_no_set_is_suggested_if_none_works(self, bench: Bench) -> None:
         """Blender 4.3 requires ROCm 5, which does not support the RX 9070."""
@@ -284,7 +284,7 @@ class TestTargets:
         self, bench: Bench, version: str, rocm: str, is_told: bool
     ) -> None:
         bench.prepare(rocm).blender(version)
-        told = f"note: Blender {version} renders on gfx1201 and denoises on the CPU"
+        told = f"note: Blender {version} renders on gfx1201 but denoises on the CPU"
         assert (told in bench.render().stderr) == is_told
 
 

@@ -208,7 +208,7 @@ class TestData:
 
     def test_a_conflict_between_rows_that_are_not_alternatives_is_rejected(self, tmp_path: Path) -> None:
         rows = self.setting("one", "split:1"), self.setting("two", "grow:1", variables=["B"])
-        with pytest.raises(DataError, match="only one applies"):
+        with pytest.raises(DataError, match="only one of them can apply"):
             loaded(tmp_path, self.RULE, *rows)
 
     def test_conflicting_rows_that_are_alternatives_are_accepted(self, tmp_path: Path) -> None:

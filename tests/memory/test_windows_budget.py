@@ -81,7 +81,7 @@ def test_memory_used_by_other_programs_is_not_free(found: Callable[..., Usage]) 
     gpu = only(usage)
     assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes) == (24 * GIB, 20 * GIB, 4 * GIB)
     assert gpu.budget_bytes == 23 * GIB
-    assert any("instead of refusing allocations" in note for note in usage.notes)
+    assert any("instead of rejecting allocations" in note for note in usage.notes)
     assert [(each.pid, each.name, each.command) for each in gpu.holders] == [
         (412, "game.exe", ("C:\\A b\\game.exe", "-w"))
     ]

@@ -67,10 +67,10 @@ class TestBlocks:
             (
                 "memset.large=error:719",
                 "failed",
-                "hipMemset returned 719 hipErrorLaunchFailure while the block was used",
+                "hipMemset returned 719 hipErrorLaunchFailure while using the block",
             ),
             ("upload.large=error:1", "failed", "hipMemcpy returned 1"),
-            ("free.large=error:17", "failed", "when the block was freed"),
+            ("free.large=error:17", "failed", "while freeing the block"),
             ("free.large=leak", "failed", "is still in use"),
             ("malloc.large=error:719", "failed", "hipErrorLaunchFailure"),
         ],

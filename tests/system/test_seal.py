@@ -26,7 +26,7 @@ def test_modified_foreign_and_swapped_sealed_files_are_rejected(tmp_path: Path) 
     sealed = file.read_bytes()
 
     def refused() -> None:
-        with pytest.raises(DataError, match="was not written by this rocenv home"):
+        with pytest.raises(DataError, match="was not written by rocenv in this home"):
             read_sealed(file, key)
 
     for content in (b"", b"one\n\n", sealed.replace(b"one", b"two"), sealed + b"x", other.read_bytes()):
@@ -92,4 +92,4 @@ def test_readers_of_a_home_accept_files_from_its_owner(tmp_path: Path) -> None:
 
     assert read().stdout == "b'one'\n", read().stderr
     (home / "cache" / "x").chmod(0o666)
-    assert "was not written by this rocenv home" in read().stderr
+    assert "was not written by rocenv in this home" in read().stderr

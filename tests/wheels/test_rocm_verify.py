@@ -71,7 +71,7 @@ def test_the_load_rung_fails_if_rocm_sdk_finds_a_different_library(made: World) 
             "import rocm_sdk; rocm_sdk.__version__ = '10.1.0'",
             "package `rocm` is 10.1.0, but the lock has 10.0.0",
         ),
-        ("import os; os._exit(3)", "ended with exit code 3 in `rocm_sdk`"),
+        ("import os; os._exit(3)", "exited with code 3 in `rocm_sdk`"),
     ],
 )
 def test_the_load_rung_fails_if_rocm_sdk_cannot_find_a_library(made: World, line: str, detail: str) -> None:

@@ -41,10 +41,10 @@ _SEQUENCE = re.compile(
 _BOMS = ((codecs.BOM_UTF8, ""), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SAMPLE_BYTES = 4096
 _PARTLY = 0.3  # minimum fraction of NULs among the even or odd bytes of mostly-ASCII UTF-16
-# Lines from `rocenv launch` to remove: all except the GPU in use, the versions, and a suggested `repair`.
+# Lines from `rocenv launch` to remove: all but the GPU in use, the versions, and the number of damaged files.
 _OWN_LOG = b"# rocenv "
 _OWN_LINE = re.compile(
-    rb"^# (?!GPU .*\(used\)|  (?:rocm|zluda|torch) |driver |app |[^`]+rocenv repair ).*$", re.MULTILINE
+    rb"^# (?!GPU .*\(used\)|  (?:rocm|zluda|torch) |driver |app |damaged files: ).*$", re.MULTILINE
 )
 # Simplified Chinese, Korean, Cyrillic, Western.
 CODE_PAGES = ("cp936", "cp949", "cp1251", "cp1252")

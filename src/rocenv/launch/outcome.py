@@ -123,6 +123,7 @@ class Explanation:
     happened: tuple[str, ...]
     why: tuple[str, ...]
     todo: tuple[str, ...]
+    damaged_files: int = 0  # number of the env's files that are missing or changed
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -140,7 +141,8 @@ def explain(outcome: Outcome) -> Explanation | None:
     if outcome.concerns_set:
         known = known_broken(start.record.lock, context.matrix, context.machine.driver)
     why, todo = list(_why(outcome, causes, known)), list(_todo(outcome, causes, known))
-    if lost := _damaged_files(start):
+    lost = _damaged_files(start)
+    if lost:
         path = next(iter(lost))
         why.insert(0, context.message("files_damaged", count=str(len(lost)), path=path))
         todo.insert(0, f"rocenv repair {context.env}")
@@ -148,6 +150,7 @@ def explain(outcome: Outcome) -> Explanation | None:
         happened=tuple(_happened(outcome)),
         why=tuple(context.message("why", text=text) for text in why),
         todo=tuple(context.message("todo", text=text) for text in todo),
+        damaged_files=len(lost),
     )
 
 

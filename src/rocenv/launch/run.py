@@ -142,7 +142,12 @@ def _fault(outcome: Outcome, took_s: float) -> Fault | None:
 def _close(log: Log | None, outcome: Outcome, took_s: float, explanation: Explanation | None) -> None:
     if log is not None:
         log.write(b"\n")
-        log.annotate([*_ending(outcome, took_s), *(explanation.lines if explanation else ())])
+        log.annotate(list(_ending(outcome, took_s)))
+        if explanation is not None:
+            # `diagnose` recognizes this line, which does not depend on the user's language.
+            count = explanation.damaged_files
+            damaged = [f"damaged files: {count} in env {outcome.context.env}"] if count else []
+            log.annotate([*damaged, *explanation.lines])
 
 
 def _ending(outcome: Outcome, took_s: float) -> Iterator[str]:
