@@ -331,7 +331,7 @@ def test_a_damaged_store_is_reported(case: Case) -> None:
 
 
 def test_doctor_finds_faults_in_an_env_made_by_create(mini: Mini) -> None:
-    """The real program first reports only that the env has never been verified, and later its faults as well."""
+    """The real program first reports only an env that has never been verified, and later its faults."""
     shutil.copytree(profiles_folder() / "checks", mini.root / "profiles" / "checks")
     assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
 

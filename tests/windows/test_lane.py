@@ -238,7 +238,7 @@ class TestFailures:
         sd.server.always(path, Fault())
         assert done.code == 1
         assert "404" in done.err
-        assert "known files of this release: `ZLUDA-windows-rocm5-amd64.zip`" in done.err
+        assert "known files in this release: `ZLUDA-windows-rocm5-amd64.zip`" in done.err
         assert not sd.prefix("other").exists()
 
     def test_a_download_that_changed_is_rejected(self, sd: Lane) -> None:
