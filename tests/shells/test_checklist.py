@@ -474,8 +474,8 @@ def test_a_user_who_cannot_write_to_the_env_gets_caches_in_their_own_home(work: 
         (f"/local/me{own}", f"/local/me{own}"),
     ):
         environ = work.environ | ({} if given is None else {"XDG_CACHE_HOME": given})
-        for mode, cache, user in (("u+w", "", ()), ("a-w", chosen, unprivileged())):
-            subprocess.run(["chmod", "-R", mode, prefix / "cache"], check=True)
+        for mode, cache, user in ((0o755, "", ()), (0o555, chosen, unprivileged())):
+            (prefix / "cache").chmod(mode)
             steps = (work.dump("before"), work.enter(prefix), work.dump("active"), work.driver.leave())
             outcome = work.run(*steps, work.dump("after"), environ=environ, prefix=user)
             assert outcome.dumps["active"] == apply(
@@ -483,6 +483,7 @@ def test_a_user_who_cannot_write_to_the_env_gets_caches_in_their_own_home(work: 
             ), (given, mode)
             assert outcome.dumps["after"] == outcome.dumps["before"]
             assert "changed while" not in outcome.stderr
+            assert list((prefix / "cache").iterdir()) == []
 
 
 @line(39)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -104,6 +105,22 @@ def test_an_exception_in_a_callback_kills_the_child(tmp_path: Path) -> None:
             on_wait=stop,
         )
     assert not alive(int((tmp_path / "pid").read_text()))
+
+
+@needs_groups
+@pytest.mark.parametrize("how", ["timeout", "interrupt", "output"])
+def test_a_child_can_be_given_time_to_clean_up(tmp_path: Path, how: str) -> None:
+    def stop() -> None:
+        if how == "interrupt" and (tmp_path / "ready").exists():
+            raise KeyboardInterrupt
+
+    trap = f"trap 'touch {tmp_path}/clean; exit 0' TERM; touch {tmp_path}/ready; "
+    work = "while :; do echo 0123456789; done" if how == "output" else "while :; do sleep 0.05; done"
+    with contextlib.ExitStack() as stack:
+        if how == "interrupt":
+            stack.enter_context(pytest.raises(KeyboardInterrupt))
+        process.run(["/bin/sh", "-c", trap + work], timeout_s=1, stop_s=10, limit_bytes=100_000, on_wait=stop)
+    assert (tmp_path / "clean").exists()
 
 
 @needs_groups

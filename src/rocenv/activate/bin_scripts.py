@@ -6,8 +6,7 @@ envs can be stacked.
 
 Start scripts: a program may need the loader, or variables or arguments that point to its files, because the
 files are in the prefix rather than where its packager intended. Its start script provides all of that, even
-if the
-env is not active. Programs that start other programs, such as compilers, also find these scripts.
+if the env is not active. Programs that start other programs, such as compilers, also find these scripts.
 """
 
 from __future__ import annotations

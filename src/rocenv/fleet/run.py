@@ -37,7 +37,7 @@ _START_S = 90  # until all nodes have started, or Slurm gives up on the rest
 # How long the step may wait for its nodes: longer than 60 s, Slurm's default scheduler interval.
 # Source: slurm.conf(5), sched_interval
 _IMMEDIATE_S = 90
-_STOP_S = 30.0  # if srun is killed, the nodes stay allocated
+_STOP_S = 15.0  # if srun is killed, the nodes stay allocated
 _NODES_AT_ONCE = 100  # per scontrol call
 _PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]*")
 _ATTEMPTS = 3
@@ -181,7 +181,7 @@ def check_with_slurm(
             if sum(size > 0 for size in sizes) >= len(group):
                 break  # all nodes responded
             if not failed:
-                _require_whole(done, bool(sizes), time.monotonic() - start < timeout_s)
+                _require_whole(done, bool(sizes), time.monotonic() - start < timeout_s + _START_S)
                 break
         else:
             unstarted += every

@@ -124,8 +124,7 @@ def repair(name: str, context: Context) -> dict[str, str]:
 
     Other files are kept. A file that shares its data with the store or another env is never written to; it
     is removed and replaced. Scripts are always rewritten, so an env whose folder or home was moved works in
-    its
-    new location.
+    its new location.
     """
     prefix = prefix_of(context.home, name)
     prefix.require_complete()

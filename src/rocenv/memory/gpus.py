@@ -2,8 +2,7 @@
 
 On Linux, the figures come from kernel counters, which include the desktop and games, unlike HIP's figures.
 On Windows, a program's free memory is limited by the budget that the system assigns to it. If HIP also
-reports free
-memory, rocenv uses the smaller figure. This process does not load vendor libraries.
+reports free memory, rocenv uses the smaller figure. This process does not load vendor libraries.
 
 VRAM is the memory of a discrete GPU, or the memory that the BIOS reserves for an APU. GTT is system memory
 that the GPU can use.

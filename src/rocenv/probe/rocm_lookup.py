@@ -2,8 +2,7 @@
 
 Arguments: the names that `rocm_sdk` uses for the libraries. The env's own Python runs this file by its
 path; it has `rocm_sdk` but not rocenv, so the file uses only `rocm_sdk` and the standard library. The
-output is one line of
-JSON: the version as `release`, each library under its name, and any error as `error`.
+output is one line of JSON: the version as `release`, each library under its name, and any error as `error`.
 """
 
 from __future__ import annotations

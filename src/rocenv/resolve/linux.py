@@ -19,8 +19,7 @@ inferred.
 
 As a result, PyTorch gets ROCm 10.0 wheels rather than 7.2 packages if AMD supports the GPU in both, and 6.3
 packages rather than wheels that are merely built for the GPU. `--rocm` and `--channel` override this.
-Opt-in channels
-(`only_named`) are used only if the request specifies them.
+Opt-in channels (`only_named`) are used only if the request specifies them.
 """
 
 from __future__ import annotations

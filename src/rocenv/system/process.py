@@ -93,8 +93,7 @@ def run(
 
     The child has its own process group. The whole group is killed on timeout, on excessive output, and when
     a callback, Ctrl-C, SIGTERM or SIGHUP interrupts the wait. A failing child does not raise an exception;
-    if
-    the program cannot be started, the result has a `problem`.
+    if the program cannot be started, the result has a `problem`.
 
     Args:
         argv: The program's path and arguments, or a complete command line on Windows.
@@ -132,13 +131,9 @@ def run(
             on_wait()
 
         try:
-            return _Running(child, limit_bytes, on_line).wait(timeout_s, stop_s, look)
+            return _Running(child, limit_bytes, stop_s, on_line).wait(timeout_s, look)
         except BaseException:
-            try:
-                if stop_s:
-                    stop_group(child, stop_s)
-            finally:  # even after another Ctrl-C
-                kill_group(child)
+            kill_group(child)
             raise
 
 
@@ -146,10 +141,11 @@ class _Running:
     """A child whose output is being read."""
 
     def __init__(
-        self, child: subprocess.Popen[bytes], limit_bytes: int, on_line: Callable[[str], None]
+        self, child: subprocess.Popen[bytes], limit_bytes: int, stop_s: float, on_line: Callable[[str], None]
     ) -> None:
         self._child = child
         self._limit_bytes = limit_bytes
+        self._stop_s = stop_s
         self._on_line = on_line
         self._reported = 0  # bytes of stderr passed to `on_line`
         self._kept = (bytearray(), bytearray())
@@ -163,20 +159,24 @@ class _Running:
         for thread in (*self._readers, threading.Thread(target=self._await_end, daemon=True)):
             thread.start()
 
-    def wait(self, timeout_s: float | None, stop_s: float, on_wait: Callable[[], None]) -> Completed:
+    def wait(self, timeout_s: float | None, on_wait: Callable[[], None]) -> Completed:
         started = time.monotonic()
         problem, timed_out = "", False
-        while not self._ended.wait(_slice(started, timeout_s)):
-            self._report_lines()
-            on_wait()
-            if timeout_s is not None and time.monotonic() - started >= timeout_s:
-                problem, timed_out = f"it did not end within {timeout_s:g} s", True
-            if timed_out or self._over_limit:
-                break
-        if timed_out and stop_s:
-            stop_group(self._child, stop_s)
-        if not self._ended.is_set() or not WINDOWS:
-            kill_group(self._child)  # even after the child ended: a grandchild could keep the pipes open
+        try:
+            while not self._ended.wait(_slice(started, timeout_s)):
+                self._report_lines()
+                on_wait()
+                if timeout_s is not None and time.monotonic() - started >= timeout_s:
+                    problem, timed_out = f"it did not end within {timeout_s:g} s", True
+                if timed_out or self._over_limit:
+                    break
+        except BaseException:
+            self._stop()
+            raise
+        if not self._ended.is_set():
+            self._stop()
+        elif not WINDOWS:
+            kill_group(self._child)  # a grandchild could keep the pipes open
         for reader in self._readers:
             reader.join(_DRAIN_S)
         if self._over_limit:
@@ -185,6 +185,11 @@ class _Running:
         stdout, stderr = (bytes(kept[: self._limit_bytes]) for kept in self._kept)
         code = None if problem else self._child.returncode
         return Completed(stdout=stdout, stderr=stderr, code=code, problem=problem, timed_out=timed_out)
+
+    def _stop(self) -> None:
+        if self._stop_s:
+            stop_group(self._child, self._stop_s)
+        kill_group(self._child)
 
     def _await_end(self) -> None:
         self._child.wait()

@@ -24,11 +24,11 @@ fn void {|state| has-value [$nil ""] $state }
 fn split {|state|
   if (not (void $state)) { str:split ":" $state }
 }
-## The cache folder: the env's own, or the user's own if the env's is not writable. elvish cannot query permissions, so
-## it opens a file for appending. Shells started from this one use the same folder.
+## The cache folder: the env's own, or the user's own if the env's is not writable. elvish cannot query permissions,
+## and elvish 0.19 cannot remove a file, so this runs `test`. Shells started from this one use the same folder.
 fn cache-folder {
   try {
-    nop >> $own[cache]/.writable
+    (external test) -w $own[cache]
     put $own[cache]
   } catch e {
     var base = (if (has-env XDG_CACHE_HOME) { get-env XDG_CACHE_HOME } else { put "" })

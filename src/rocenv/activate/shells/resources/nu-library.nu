@@ -87,11 +87,12 @@ def left [before: record] {
   with $plan _ROCENV (if $rest != [] { $rest })
 }
 ## The cache folder: the env's own, or the user's own if the env's is not writable. nushell cannot query permissions, so
-## it opens a file for appending. Programs started from this shell use the same folder.
+## it creates and removes a folder. Programs started from this shell use the same cache folder.
 def cache-folder [plan: record, data: record] {
-  let file = $"($data.prefix)/cache/.writable"
-  let is_writable = try { '' | %save --raw --append $file; true } catch { false }
-  if $is_writable { return $"($data.prefix)/cache" }
+  let folder = $"($data.prefix)/cache"
+  let probe = $"($folder)/.probe-($nu.pid)"
+  let is_writable = ($folder | %path type) == dir and (try { %mkdir $probe; %rm --permanent $probe; true } catch { false })
+  if $is_writable { return $folder }
   let base = text (now $plan XDG_CACHE_HOME)
   let own = $"rocenv/($data.ident)"
   if ($base | %str ends-with $"/($own)") {
@@ -105,12 +106,13 @@ def cache-folder [plan: record, data: record] {
 def entered [before: record, data: record] {
   mut plan = $before
   mut old = {}
-  let cache = if $data.caches != {} { cache-folder $plan $data }
+  let caches = $data.caches? | %default {} # an older rocenv wrote no `caches`
+  let cache = if $caches != {} { cache-folder $plan $data }
   for name in $data.changed { $old = (with $old $name (now $plan $name)) }
   for change in $data.changes {
     let others = entries (now $plan $change.name)
-    if $change.name in $data.caches {
-      $plan = (with $plan $change.name $"($cache)(field $data.caches $change.name)")
+    if $change.name in $caches {
+      $plan = (with $plan $change.name $"($cache)(field $caches $change.name)")
     } else if not $change.prepend {
       $plan = (with $plan $change.name $change.value)
     } else {

@@ -44,14 +44,19 @@ function global:_RocenvPrepend([string] $Name, [string] $Entry) {
     _RocenvPut $Name ($entries -join '__SEPARATOR__')
 }
 ## Returns the cache folder: the env's own, or the user's own if the env's is not writable. .NET cannot query
-## permissions, so this opens a file for appending. Shells started from this one use the same folder.
+## permissions, so this creates and removes a folder. Shells started from this one use the same cache folder.
 function global:_RocenvCache([string] $Folder, [string] $Ident) {
+    $probe = "$Folder/.probe-$([guid]::NewGuid())"
     try {
-        [IO.File]::Open("$Folder/.writable", 'Append').Dispose()
-        return $Folder
+        if ([IO.Directory]::Exists($Folder)) {
+            $null = [IO.Directory]::CreateDirectory($probe)
+            [IO.Directory]::Delete($probe)
+            return $Folder
+        }
     } catch {
-        $base = _RocenvGet 'XDG_CACHE_HOME'
+        $null = $_
     }
+    $base = _RocenvGet 'XDG_CACHE_HOME'
     if (-not "$base".StartsWith('/')) { $base = "$(_RocenvGet 'HOME')/.cache" }
     if ($base.EndsWith("/rocenv/$Ident")) { $base } else { "$base/rocenv/$Ident" }
 }
