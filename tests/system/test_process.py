@@ -108,18 +108,18 @@ def test_an_exception_in_a_callback_kills_the_child(tmp_path: Path) -> None:
 
 
 @needs_groups
-@pytest.mark.parametrize("how", ["timeout", "interrupt", "output"])
+@pytest.mark.parametrize("how", ["timeout", "interrupt"])
 def test_a_child_can_be_given_time_to_clean_up(tmp_path: Path, how: str) -> None:
     def stop() -> None:
         if how == "interrupt" and (tmp_path / "ready").exists():
             raise KeyboardInterrupt
 
     trap = f"trap 'touch {tmp_path}/clean; exit 0' TERM; touch {tmp_path}/ready; "
-    work = "while :; do echo 0123456789; done" if how == "output" else "while :; do sleep 0.05; done"
     with contextlib.ExitStack() as stack:
         if how == "interrupt":
             stack.enter_context(pytest.raises(KeyboardInterrupt))
-        process.run(["/bin/sh", "-c", trap + work], timeout_s=1, stop_s=10, limit_bytes=100_000, on_wait=stop)
+        command = trap + "while :; do sleep 0.05; done"
+        process.run(["/bin/sh", "-c", command], timeout_s=1, stop_s=10, on_wait=stop)
     assert (tmp_path / "clean").exists()
 
 
