@@ -103,7 +103,7 @@ def run(
         stdout: `KEEP`, `DROP`, or a file to write to.
         stderr: `KEEP`, `DROP`, `MERGE` (into stdout), or a file to write to.
         timeout_s: The child's maximum run time.
-        stop_s: How long the child has to exit on SIGTERM, after a timeout or an interrupt, before it is killed.
+        stop_s: How long the child has to exit on SIGTERM, after a timeout or interrupt, before it is killed.
         limit_bytes: The size limit for stdout and for stderr.
         plain_scripts: Run a script without `#!` with sh, as shells do.
         on_line: Called in this thread with each line on standard error as it arrives.
