@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +164,19 @@ def test_commands_suggested_on_windows_are_for_windows(mini: Mini) -> None:
     assert "hint: rocenv resolve --rocm 6.1 --zluda 3.8.4 --target gfx1031" in done.stderr
     done = mini.run("resolve", "--platform", "linux", "--rocm", "6.2", "--target", "gfx1201")
     assert "hint: rocenv resolve --platform linux --rocm 7.2.4 --target gfx1201" in done.stderr
+
+
+def test_a_plan_ends_with_the_command_that_creates_its_env(mini: Mini) -> None:
+    planned = mini.run("resolve", "--rocm", ">=6.1,<6.5", "--channel", "mini", "--no-torch")
+    label, _, command = planned.stderr.splitlines()[-1].partition(": `")
+    assert (label, command) == (
+        "create the env",
+        "rocenv create --rocm '>=6.1,<6.5' --no-torch --channel mini`",
+    )
+    created = mini.run(*shlex.split(command.rstrip("`"))[1:], "-y", "--dry-run")
+    assert created.returncode == 0 and planned.stdout in created.stdout
+    elsewhere = mini.run("resolve", "--zluda", "--platform", "windows", "--target", "gfx1031", "--offline")
+    assert "create the env" not in elsewhere.stderr
 
 
 def test_a_plan_for_several_targets_lists_all_of_them(tmp_path: Path) -> None:

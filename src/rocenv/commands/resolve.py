@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from rocenv.commands import candidates
 from rocenv.commands.options import PLATFORM, json_option, offline_option, text_option
@@ -149,5 +150,11 @@ def command(request: Request, offline: bool, as_json: bool) -> None:
     missing = requirements(lock, complete, context, "rocenv resolve")
     if as_json:
         print_json(plan_json(lock, missing))
-    else:
-        print_text(plan_text(lock, missing))
+        return
+    print_text(plan_text(lock, missing))
+    if lock.platform == complete.machine.platform:
+        from rocenv.resolve.request import options
+
+        torch = complete.request.torch if request.zluda else request.torch
+        words = options(replace(request, torch=torch, platform=lock.platform), lock.platform)
+        note(f"create the env: `{' '.join(filter(None, ('rocenv create', words)))}`")
