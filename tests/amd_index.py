@@ -165,7 +165,7 @@ class AmdIndex(Loopback):
                     listed.remove(path)
 
     def drop_page(self, path: str) -> None:
-        """Remove a page, so that the file in `files` is served at its path."""
+        """Remove a page, so that a file in `files` with the same path is served instead."""
         self._pages.pop(path, None)
 
     def content(self, path: str) -> bytes | None:

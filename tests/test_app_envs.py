@@ -111,7 +111,7 @@ reason = "starters"
 
 @pytest.fixture
 def world(mini: Mini) -> Mini:
-    """The simulated machine, with an app in its archive at a path that must be quoted in shells."""
+    """The simulated machine, with an app in its archive and a home whose path shells must quote."""
     (mini.root / "profiles" / "zz.toml").write_text(
         PROFILE
     )  # applied last, so that the env's scripts come first on PATH
@@ -179,7 +179,7 @@ def test_an_app_is_installed_with_its_dependencies(world: Mini) -> None:
 
 @pytest.mark.parametrize("rocm", ["5.7", "6.4"])
 def test_the_programs_of_an_app_can_be_started_by_name(world: Mini, rocm: str) -> None:
-    """This works even if the set has its own C library and no env is active."""
+    """They start even if the set has its own C library and no env is active."""
     world.create("art", "--rocm", rocm, "--app", "painter")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
     assert world.run("run", "art", "--", "painter", "PAINTER_HOME").stdout == f"{home}\n"
@@ -526,7 +526,7 @@ def test_values_from_a_lock_are_never_run_as_code(world: Mini) -> None:
 
 
 def test_the_closest_set_for_a_lock_from_an_opt_in_channel_is_from_that_channel(world: Mini) -> None:
-    """rocenv uses it if the mirror no longer has the packages in the lock."""
+    """rocenv uses the closest set if the mirror no longer has the packages in the lock."""
     add_channel(world)
     world.create("art", "--app", "painter", "--channel", "other")
     lock = world.root / "art.lock"

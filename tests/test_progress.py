@@ -254,7 +254,7 @@ progress.Progress._shown = show
 
 
 def test_commands_that_may_take_long_show_what_they_do(mini: Mini, tmp_path: Path) -> None:
-    """With gigabytes of data, each of these would take seconds without any output."""
+    """With gigabytes of data, each of these commands would take seconds without any output."""
     (tmp_path / "sitecustomize.py").write_text(SHOW_TITLES)
 
     def titles(*argv: str) -> list[str]:

@@ -73,7 +73,7 @@ class TestMakeVenv:
     def test_a_moved_or_incomplete_venv_is_replaced_and_a_working_one_kept(self, tmp_path: Path) -> None:
         venv = tmp_path / "it's a venv"
         (venv / "bin").mkdir(parents=True)  # left over from an interrupted attempt
-        # A later interruption leaves a venv without pip. Not installing pip also saves time.
+        # Imitate an interruption that leaves a venv without pip; skipping pip also saves time.
         quick = tmp_path / "python"
         quick.write_text(
             f'#!/bin/sh\n[ "$2" = venv ] && set -- "$@" --without-pip\nexec {sys.executable} "$@"\n'

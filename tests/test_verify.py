@@ -178,7 +178,7 @@ def test_system_libraries_do_not_leak_into_the_env(world: Mini, tmp_path: Path) 
 
 @pytest.mark.parametrize("set_", ["5.7", "6.4"])
 def test_an_optional_system_library_is_a_leak(world: Mini, tmp_path: Path, set_: str) -> None:
-    """`rocenv run` would use it even if the set has its own C library."""
+    """`rocenv run` would load the library even if the set has its own C library."""
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "optional.c").write_text("int optional(void) { return 1; }\n")

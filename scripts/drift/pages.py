@@ -36,7 +36,7 @@ class Wheel:
     link: Link
     project: str
     version: Version
-    pythons: frozenset[str]  # "3.12", without free-threaded builds
+    pythons: frozenset[str]  # such as "3.12"; free-threaded builds are ignored
     platform: str  # "linux", "windows" or ""
 
 

@@ -67,7 +67,7 @@ def _torch(version: str, python: str) -> str:
 def _read_torch(
     address: str, rows: Sequence[TorchSet], local: str, pinned: Things, network: Network
 ) -> Things:
-    """Return the versions, with as many components as the rows use, and the wheels with a known hash."""
+    """Return the versions, as precise as those in the rows, and the wheels with a known hash."""
     parts = rows[0].version.count(".") + 1
     platform = "linux" if rows[0].rocm else "windows"
     have = [row.version for row in rows if row.released]

@@ -20,7 +20,7 @@ static void *original(const char *function) {
 EXPORT int nvrtcVersion(int *major, int *minor) {
     FAIL("nvrtc");
 #ifdef STANDIN_WRAPS
-    /* A copy of this wrapper under the original's name calls itself until the stack overflows, like the real one.
+    /* A copy of this wrapper under the original's name calls itself until the stack overflows, as ZLUDA's does.
        Wine does not preserve the exit code of a stack overflow, so the process ends here. */
     static int depth;
     if (++depth > 1000) {

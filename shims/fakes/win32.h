@@ -52,7 +52,7 @@ static LONG CALLBACK end_process(EXCEPTION_POINTERS *fault) {
    catch it and turn it into an error. */
 static inline void nobody_catches(void) { AddVectoredExceptionHandler(0, end_process); }
 
-/* Like `abort` in Microsoft's C library, which the real libraries use: 0xC0000409. */
+/* Exit with 0xC0000409, like `abort` in Microsoft's C library, which the real DLLs use. */
 static inline void give_up(void) {
     fflush(stderr);
     __asm__ volatile("int $0x29" : : "c"(7 /* FAST_FAIL_FATAL_APP_EXIT */));

@@ -250,7 +250,7 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
 
 
 def _command_words(words: list[str]) -> list[str]:
-    """Return the leading words that form a command, including an unknown one for the error message."""
+    """Return the leading words that name a command; keep an unknown first word for the error."""
     if not words or words[0] in ("help", *HIDDEN):
         return []
     name = ALIASES.get(words[0], words[0])

@@ -118,7 +118,7 @@ def render(
         for name, command in observation.commands.items()
         if not untrusted or _OWN_COMMAND.fullmatch(command)
     }
-    # A value named `create` from a bundle must not fill a command's placeholder.
+    # A value named `create`, which a bundle may contain, must not fill a command's placeholder.
     plain = {name: printable(value) for name, value in observation.values.items() if name != "create"}
     values = plain | {"platform": platform} | commands
     return Finding(

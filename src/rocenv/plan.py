@@ -134,7 +134,7 @@ def _about_missed(missed: Sequence[Miss]) -> Iterator[str]:
 
 
 def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
-    """Return the set that users should know about before accepting `candidate`, or None if that is no worse.
+    """Return the better set to mention before the user accepts `candidate`, if there is one.
 
     A set that is missing from its channel is returned only if the GPU would lose something without it.
     """
@@ -147,7 +147,7 @@ def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
 
 
 def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
-    """Whether a set's series differ from the preferred one's, or it supports the GPU less well."""
+    """Whether a set differs in series from the preferred one, or supports the GPU less well."""
     versions, better = (
         {kind: series(version) for kind, version in each.versions} for each in (candidate, preferred)
     )

@@ -163,7 +163,7 @@ class Prefix:
         from rocenv.resolve.request import rebuild_command  # imported late; see `made_anew`
 
         here = str(self.path)
-        if os.access(self.path / "cache", os.W_OK):  # images do not contain a cache
+        if os.access(self.path / "cache", os.W_OK):  # exported images do not contain a cache folder
             hints = [f"make it work here: `rocenv repair {shell_join(self.name)}`"]
         else:
             rebuild = rebuild_command(self.name, str(self.lock_file))
@@ -383,7 +383,7 @@ def all_prefixes(home: Home) -> list[Prefix]:
 
 
 def _listed(prefix: Prefix) -> tuple[str, ...]:
-    """Return the states in which a prefix is listed; `foreign` is excluded for a removed env's remains."""
+    """Return the states in which to list a prefix: never `foreign` for remains of a removed env."""
     usual = ("complete", "incomplete")
     return usual if set_aside(prefix.path.name) else (*usual, "foreign")
 

@@ -23,7 +23,7 @@ class Shim:
     """A file that replaces a CUDA library."""
 
     path: str
-    source: str  # path of the file
+    source: str  # path of the file that the shim is made from
     stands_for: str  # library name that programs load
     original: str = ""  # where torch's replaced file is kept; "" if none was replaced
 

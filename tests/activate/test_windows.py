@@ -1,4 +1,4 @@
-"""The parts of Windows activation that do not need Windows: the oracle's rules, rejected values, PowerShell's
+"""The parts of Windows activation that do not need Windows: how changes are applied, rejected values, PowerShell's
 grammar.
 
 `tests/windows/test_cmd.py` tests the cmd script.

@@ -23,7 +23,7 @@ QUIET = ["-fit", "off", "-nr", "--no-warmup", "-n", "1", "-t", "1", "-p", "", "-
 
 
 def without_words(path: Path, architecture: str = "llama") -> Writer:
-    """Write a model without a vocabulary that llama.cpp can still load."""
+    """Write a model that llama.cpp can load, although it has no vocabulary."""
     file = Writer(path, architecture)
     file.keys.add_tokenizer_model("none")
     file.keys.add_layer_norm_rms_eps(1e-5)

@@ -307,7 +307,7 @@ def test_an_index_can_use_either_name_for_its_suite(world: World, fields: dict[s
     ],
 )
 def test_an_index_for_a_different_suite_is_refused(world: World, fields: dict[str, str], said: str) -> None:
-    """One key signs all suites."""
+    """One key signs all suites, so a valid signature does not rule out a different suite."""
     world.refresh()
     world.repo.publish(fields=fields)
     error = world.refused("index-suite")
@@ -318,7 +318,7 @@ def test_an_index_for_a_different_suite_is_refused(world: World, fields: dict[st
 
 
 def test_a_nested_suite_can_have_its_parent_suites_name(tmp_path: Path, world: World) -> None:
-    """Like Debian's `buster/updates`."""
+    """Debian's `buster/updates` is an example."""
     world.place = replace(world.place, suite="mini/updates")
     repo = Repo(tmp_path / "www/debian", suite="mini/updates")
     repo.add("a", "3")

@@ -46,7 +46,7 @@ def test_a_signed_package_list_verifies_the_packages_in_it() -> None:
 
 
 def test_other_signed_files_do_not_verify_packages() -> None:
-    """Such files may contain any hash, and unpack to a much larger size."""
+    """Files other than package lists may contain any hash, and may unpack to a much larger size."""
     assert found(index("main/Contents-amd64.gz")) == set()
     assert found(index("main/NotPackages.gz")) == set()
 

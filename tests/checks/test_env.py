@@ -108,7 +108,7 @@ def test_a_missing_or_changed_file_is_reported(case: Case, fault: str) -> None:
 
 
 def test_starting_a_program_does_not_read_the_list_of_files(mini: Mini) -> None:
-    """The list has tens of thousands of lines, and matters only if a main part is missing."""
+    """A file list has tens of thousands of lines and matters only if a main part is missing."""
     mini.create()
     prefix = Prefix(mini.prefix("demo"))
     record = prefix.record()
@@ -122,7 +122,7 @@ def test_starting_a_program_does_not_read_the_list_of_files(mini: Mini) -> None:
 
 
 def test_only_the_slow_check_finds_changed_file_contents(case: Case) -> None:
-    """The quick checks do not hash the file."""
+    """Quick checks do not hash files."""
     path = case.prefix.path / MORE
     path.write_bytes(b"x" * path.stat().st_size)
     context = case.context()
@@ -331,7 +331,7 @@ def test_a_damaged_store_is_reported(case: Case) -> None:
 
 
 def test_doctor_finds_faults_in_an_env_made_by_create(mini: Mini) -> None:
-    """The real program first reports only an env that has never been verified, and later its faults."""
+    """`doctor` first reports only that the env was never verified, and later the env's faults."""
     shutil.copytree(profiles_folder() / "checks", mini.root / "profiles" / "checks")
     assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
 

@@ -65,7 +65,7 @@ def test_a_check_can_have_several_findings(scenery: Scenery) -> None:
 
 
 def test_each_env_gets_its_own_finding(scenery: Scenery) -> None:
-    """Even if several envs have the same problem."""
+    """Two envs with the same problem get two findings."""
     scenery.healthy().root.kernel("5.10.6-200.fc33.x86_64")
     for name in ("new", "other"):
         scenery.env(name, rocm="6.2.4")

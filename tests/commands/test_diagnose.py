@@ -65,7 +65,7 @@ def test_findings_are_available_in_chinese(
 
 
 def test_output_is_readable_if_its_encoding_has_no_chinese(tmp_path: Path) -> None:
-    """As in a pipe on Western Windows: Chinese output is UTF-8, but English output masks foreign text."""
+    """In a pipe on Western Windows, Chinese output is UTF-8; English output masks Chinese text."""
     done = diagnose(tmp_path, "-", "--lang", "zh", stdin=LOG, PYTHONIOENCODING="cp1252")
     assert (done.returncode, done.stderr) == (0, b"")
     assert "原因" in done.stdout.decode()
@@ -424,7 +424,7 @@ class TestCost:
         assert peak < 400 << 20
 
     def test_a_log_with_200_mb_of_nul_bytes_is_scanned_fast(self, tmp_path: Path) -> None:
-        """A power failure can leave such a block in a log."""
+        """A power failure can leave a block of NUL bytes in a log."""
         log = tmp_path / "app.log"
         with log.open("wb") as stream:
             stream.write(b"start\n")

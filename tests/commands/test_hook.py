@@ -95,7 +95,7 @@ class TestEnvsFolder:
     def test_the_default_home_matches_platformdirs(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
     ) -> None:
-        """rocenv computes the path itself because platformdirs is slow to import."""
+        """rocenv computes its default home itself, because platformdirs is slow to import."""
         for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ROCENV_HOME"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HOME", str(tmp_path))

@@ -114,7 +114,7 @@ class TestUse:
         assert list(config.load(lab.config).trusted) == [str(there)]
         done = lab.run("trust", "--check", cwd=deep)
         assert (done.returncode, done.stdout) == (0, b"demo\n")
-        # rocenv does not search the parents of a folder that the user names, or a typo would trust a
+        # rocenv does not search the parents of a folder that the user names, because a typo would trust a
         # different file.
         done = lab.run("trust", str(deep))
         assert (done.returncode, done.stdout) == (1, b"")

@@ -90,7 +90,7 @@ def test_rows_planted_in_the_cache_are_ignored(own: Path, tmp_path: Path) -> Non
 def test_the_cache_returns_the_same_rows_as_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every table, including nested values."""
+    """The test covers every table, including nested values."""
     rows = [*BASE, *((table, example(table)) for table in TABLES if table not in dict(BASE))]
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", rows)))
     cache = tmp_path / "matrix"

@@ -188,7 +188,7 @@ def test_mirrors_use_https_and_are_named_after_their_origin() -> None:
 
 
 def test_the_mirror_that_errors_suggest_serves_signed_files() -> None:
-    """Error messages say that any such mirror works."""
+    """Error messages say that any mirror works, because rocenv checks signatures."""
     assert {row.name for row in shipped().origin if row.usual} == {"debian"}
 
 

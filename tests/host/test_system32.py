@@ -66,7 +66,7 @@ def test_dll_versions_are_read_from_the_files(tmp_path: Path) -> None:
 
 
 def test_a_folder_listing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only library names, for a support bundle."""
+    """Only library names are recorded, for use in a support bundle."""
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     for name in ("nvcuda.dll", "letter.txt"):
         (tmp_path / name).touch()

@@ -71,7 +71,7 @@ def test_any_truncation_of_a_package_is_an_error(
 def test_a_tar_that_was_truncated_before_packing_is_an_error(
     pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
 ) -> None:
-    # The package is intact and its checksums match, but files would silently be missing.
+    # The checksums of such a package match, so without the error, files would silently be missing.
     for number, end in enumerate({len(TREE) * part // 40 // 512 * 512 for part in range(40)} | {1000, 1024}):
         place = tmp_path / str(number)
         place.mkdir()

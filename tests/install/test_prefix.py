@@ -83,7 +83,7 @@ REFUSED = {
     " a": "begins",
     "n" * 201: "too long",
     "日" * 67: "too long",
-    "ΐ" * 100: "too long",  # as the lock file's name, which all spellings share
+    "ΐ" * 100: "too long",  # when case-folded, as in the lock file's name
     "con": "device",
     "NUL": "device",
     "Com1": "device",
@@ -128,7 +128,7 @@ def test_valid_env_names_are_accepted(home: Home, name: str) -> None:
     assert prefix.record().name == name
     assert [found.name for found in all_prefixes(home)] == [name]
     with locked(home.lock("env", name)):
-        pass  # lock file names are longer
+        pass  # the lock file's name is longer than the env's
 
 
 def test_all_spellings_of_an_env_name_share_a_lock(home: Home) -> None:

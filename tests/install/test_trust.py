@@ -1,4 +1,4 @@
-"""Attackers who can write to the cache, or to the store without its key, but must not change an env."""
+"""Attackers who can write to the cache, or to the store without its key, cannot change an env."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ class TestRecognition:
         assert lab.logs()[-1].name.endswith("-model.log")
 
     def test_the_app_in_the_envs_record_is_the_last_resort(self, lab: Lab) -> None:
-        """rocenv uses it only if neither the command nor nearby files identify an app."""
+        """rocenv uses the recorded app only if the command and nearby files identify none."""
         on_linux(lab, app="comfyui")
         program(lab.app / "mine.sh")
         assert lab.run("launch", "sd", "./mine.sh").stdout == b"ran\n"

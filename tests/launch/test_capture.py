@@ -142,7 +142,7 @@ class TestWithoutATerminal:
         assert b"after Ctrl-C" not in lab.log()
 
     def test_cleanup_errors_do_not_change_the_exit_code(self, lab: Lab) -> None:
-        """Here, the trace file cannot be deleted and stderr is closed."""
+        """In the first run, the trace file cannot be deleted; in the second, stderr is closed."""
         lab.make_zluda()
         code = "import os; path = os.environ['ROCENV_TRACE']; os.mkdir(path); os._exit(7)"
         done, out, err = said(lab, code)
@@ -310,7 +310,7 @@ class TestLog:
         assert "http://***@host/x" in text
 
     def test_options_that_a_profile_marks_secret_are_masked(self, lab: Lab) -> None:
-        """They are also masked in the env's variables and in errors that repeat the command."""
+        """Secrets are also masked in the env's variables and in errors that repeat the command."""
         lab.make(changes=(EnvChange(action="set", name="HF_TOKEN", value="hunter1"),))
         done = lab.run(
             "launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "-phunter6", "--port", "1"

@@ -1,4 +1,4 @@
-"""Failure causes found in the app's earlier output, but not in rocenv's own lines in the log."""
+"""Failure causes, which `launch` finds in the app's earlier output but not in its own log lines."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class TestTheTarget:
         assert set(targets) == {TARGET}
 
     def test_commands_for_a_launch_log_use_the_gpu_from_its_header(self, lab: Lab) -> None:
-        """The log may be read on a machine without that GPU."""
+        """Someone may read the log on a machine with a different GPU, or none."""
         on_linux(lab)
         _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
         lab.env["ROCENV_SYSROOT"] = str(

@@ -531,7 +531,7 @@ class TestRecognition:
         assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
 
     def test_inline_scripts_are_not_examined(self, bench: Bench) -> None:
-        """`--app` does not change this."""
+        """rocenv does not examine them even with `--app`."""
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         for named in ((), ("--app", "llama.cpp")):
             said = bench.run("launch", "own", *named, "--", "sh", "-c", "true").stderr.decode()

@@ -77,7 +77,7 @@ def test_a_machine_snapshot_does_not_need_links(machine: Machine, read_memory: R
 
 
 def test_kfd_counts_memory_that_fdinfo_omits(machine: Machine, read_memory: ReadMemory) -> None:
-    """The figures are not added up, because newer kernels count the same memory in both."""
+    """The figures are not added up, because KFD and fdinfo may count the same memory."""
     card(machine).process(1, "init").process(70, "python3").process(71, "blender")
     machine.client(71, vram=3 * GIB)
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def back(machine: Machine, read_memory: ReadMemory, matrix: Matrix) -> Callable[[], tuple[Reclaimable, ...]]:
-    """A function that finds the programs on that machine that can release memory."""
+    """A function that finds the programs on the simulated machine that can release memory."""
     card(machine).process(1, "init")
     return lambda: find_reclaimable(read_memory().gpus, matrix.reclaim, windows=False)
 

@@ -57,7 +57,7 @@ def test_settings_depend_on_the_memory_size(gib: float, arguments: tuple[str, ..
 
 
 def test_sdnext_keeps_its_default_of_balanced_offload() -> None:
-    """`--lowvram` would select sequential offload."""
+    """`--lowvram` would select sequential offload instead."""
     assert states(advice("sdnext", 3.98))["lowvram"] == "instead"
     assert "lowvram" not in states(advice("sdnext", 8))
 

@@ -24,7 +24,7 @@ def float32(value: float) -> float:
 
 
 def device_product(a: list[float], b: list[float], precision: Precision, order: list[int]) -> list[float]:
-    """Multiply as a device might, rounding every step to float32 and sum in any order."""
+    """Multiply as a device might: round every step to float32, and sum in any order."""
     result = []
     for i in range(N):
         for j in range(N):

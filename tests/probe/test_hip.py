@@ -13,7 +13,7 @@ from rocenv.core.variables import overridden_target
 from rocenv.probe import cuda, hip
 from rocenv.probe.library import CallError
 
-# Measured with offsetof in the headers from 5.7.1, and in those from 6.0.0, 6.2.0 and develop.
+# Measured with offsetof in the headers of 5.7.1 (R0000), and of 6.0.0, 6.2.0 and develop (R0600).
 LAYOUTS = [
     (hip.DevicePropertiesR0000, 792, {"total_global_mem": 256, "warp_size": 276, "gcn_arch_name": 396}),
     (hip.DevicePropertiesR0600, 1472, {"total_global_mem": 288, "warp_size": 308, "gcn_arch_name": 1160}),

@@ -321,7 +321,7 @@ system_kernel = build(
 
 
 def support(dice: random.Random) -> tuple[Support, ...]:
-    """Draw one level per target and release, as the data checks require; duplicates are possible."""
+    """Draw up to two rows per target and release, with the same level, as the checks require."""
     found = []
     platforms: tuple[Platform, ...] = ("linux", "windows")
     for platform, release, target in itertools.product(platforms, SERIES, TARGETS):
@@ -342,7 +342,7 @@ def support(dice: random.Random) -> tuple[Support, ...]:
 
 
 def _condition(row: Verdict) -> tuple[object, ...]:
-    """Return the fields that make two rows different: all except source and status."""
+    """Return a row's conditions: all fields except the verdict and those that explain it."""
     return structs.astuple(
         structs.replace(
             row,

@@ -129,7 +129,7 @@ def write_archives(www: Path, matrix: Matrix) -> None:
 
 
 def pytorch_wheels(matrix: Matrix) -> dict[str, list[Wheel]]:
-    """Return the wheels on pytorch.org by index; an index's URL contains the build."""
+    """Return the wheels on pytorch.org by index; its URL ends with the build, such as `cu118`."""
     found: dict[str, list[Wheel]] = {}
     for row in matrix.torch:
         if not row.channel:

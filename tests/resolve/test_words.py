@@ -91,7 +91,7 @@ def test_an_opt_in_channel_is_not_used_by_default() -> None:
 
 
 def test_an_opt_in_channel_is_not_mentioned_unless_requested() -> None:
-    """This applies even if only that channel has a match."""
+    """The errors omit such a channel even if only that channel has a match."""
     asked_for = [linux("9.9"), linux("6.4", channel="debian-trixie"), linux("5.7", torch="2.7")]
     of_sid = tuple(row for row in matrix().rocm if row.channel == "debian-sid")
     unstable_only = replace(matrix(), rocm=of_sid)

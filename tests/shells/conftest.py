@@ -23,7 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests for lines that do not apply to a shell; the driver lists the reasons."""
+    """Deselect tests for checklist lines that do not apply to a shell; the driver lists why."""
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:

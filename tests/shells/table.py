@@ -162,6 +162,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Attach the checklist lines that a test covers to its report: the test may run in another process."""
+    """Attach a test's checklist lines to its report; the test may run in another process."""
     if lines := lines_of(item):
         item.user_properties.append(("checklist", json.dumps([lines, shell_of(item)])))

@@ -123,7 +123,7 @@ def test_the_hook_is_ascii_and_matches_the_grammar(place: Place) -> None:
 )
 def test_commands_that_users_can_redefine_are_called_by_their_full_name(code: str) -> None:
     own = set(re.findall(r"function global:([\w-]+)", code)) | {"_RocenvEnter"}
-    # The library defines these functions before the hook calls them.
+    # The library defines this function before the hook calls it.
     own |= {"_RocenvLeave"}
     for node in nodes(code):
         if node.type == "command_name":
@@ -147,7 +147,7 @@ def test_every_variable_is_set_before_use(code: str) -> None:
         (node.text or b"").decode() for node in nodes(code) if node.type in ("variable", "braced_variable")
     }
     names = {name.strip("$@{}").lower() for name in read}
-    # The library defines these variables, and the hook checks for them with Test-Path.
+    # The library defines this variable, and the hook checks for it with Test-Path.
     assert names - known <= {"global:_rocenvstack"}, names - known
 
 

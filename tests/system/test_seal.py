@@ -1,4 +1,4 @@
-"""Sealed files, which are valid only in the home that wrote them."""
+"""Sealed files, which are valid only in the home where they were written."""
 
 from __future__ import annotations
 

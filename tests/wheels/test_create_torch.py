@@ -190,7 +190,7 @@ def test_an_unreachable_torch_index_does_not_affect_the_rocm_channel(
 
 
 class TestALockWithADifferentIndex:
-    """Wheels from an unknown host, which the configured index replaces if it lists the same file."""
+    """Wheels from an unknown host, replaced by the configured index if that lists the same file."""
 
     @pytest.fixture
     def lock(self, torch_world: tuple[Mini, Index]) -> Path:

@@ -225,7 +225,7 @@ def test_a_mixed_cluster_installs_from_a_bundle_or_a_mirror(amd: World, tmp_path
     other: dict[str, Any] = {"ROCENV_HOME": str(tmp_path / "client")}
     shutil.copytree(
         amd.home / "profiles", tmp_path / "client" / "profiles"
-    )  # which contain the hashes of these files
+    )  # these rows contain the hashes of the mirrored files
     with serving(folder) as url:
         for each in settings:
             place = f"{url}/{each['folder']}/"

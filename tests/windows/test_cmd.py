@@ -120,7 +120,7 @@ class Session:
         prefix = self.folder / folder
         (prefix / ".rocenv").mkdir(parents=True)
         (prefix / ".rocenv" / "record.json").touch()
-        # Write the scripts for Windows and with the Windows path.
+        # Write the Windows scripts, with the env's Windows path.
         write_activation(WindowsPath(prefix), name or folder, CHANGES, WATCHED, "windows")  # type: ignore[arg-type]
         self.variables[key] = windows(prefix)
         return prefix
@@ -434,7 +434,7 @@ VENV = {
 
 
 def make_hook(session: Session) -> None:
-    """Save the hook as users do, with a fake rocenv that records its arguments, and create its folders."""
+    """Save the hook as users do, with test folders and a fake rocenv that records its arguments."""
     folder = session.folder
     place = folder / "ho ok $x & (y)"
     place.mkdir()
@@ -546,7 +546,7 @@ def test_deactivating_the_second_env_returns_to_the_first(session: Session) -> N
 def test_deactivating_without_an_active_env_is_reported(session: Session) -> None:
     assert statuses(session)["nothing-active"] == "1"
     assert "no env is active in this window" in session.stderr
-    # With the hook, `rocenv` itself reports this.
+    # With the hook, `rocenv deactivate` itself reports that no env is active.
     assert calls(session)[0] == "deactivate"
 
 

@@ -153,7 +153,7 @@ class TestFirstImage:
 
 class TestShims:
     def test_shims_in_torch_can_be_undone(self, sd: Lane) -> None:
-        """`shim --in-torch` replaces torch's files for apps that load by path; `--undo` restores them."""
+        """`--in-torch` replaces torch files that apps load by path; `--undo` restores them."""
         lib = sd.prefix("sd") / "venv/Lib/site-packages/torch/lib"
         before = {path.name: path.read_bytes() for path in lib.iterdir()}
         put, proved = sd.rocenv(["shim", "sd", "--in-torch"], ["verify", "sd", "--json"])

@@ -1,4 +1,4 @@
-"""Load libtorch_hip, which loads ROCm's libraries by name after `_rocm_init` has loaded them."""
+"""Load libtorch_hip, which finds ROCm's libraries by name because `_rocm_init` has loaded them."""
 
 import ctypes
 import os

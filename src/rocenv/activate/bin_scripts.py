@@ -99,7 +99,7 @@ def _start_script(
         # With the env's C library on LD_LIBRARY_PATH, the system shell would not even start.
         start = f"exec {quote(str(folder / 'rocm-exec'))} {quote(str(path))}"
     else:
-        # With `--argv0`, a program that re-executes itself by its path runs this script again.
+        # A program that restarts itself via argv[0] must run this script again: hence `--argv0`.
         by_loader = f'{quote(str(loader))} --library-path {libraries}"{more}" --argv0 "$0"'
         start = f"exec {by_loader} {quote(str(path))}"
     if program.not_before:
@@ -110,7 +110,7 @@ def _start_script(
 
 
 def _in_place(folder: Path) -> str:
-    """Return code that stops a script in a copied env, which would use the original's files."""
+    """Return shell code that stops a script in a copied env; it would use the original's files."""
     made_for = folder.parent
     message = quote(f"rocenv: {copied(made_for.name, str(made_for))}")
     marker = f'"${{0%/*}}/../{"/".join(MARKER)}"'

@@ -163,8 +163,9 @@ def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None
 def against_cmd(text: str) -> str:
     """Describe the first character that is unsafe in a batch file even within quotes, or return "".
 
-    Within quotes, cmd takes `&`, `|`, `<`, `>` and parentheses literally. But a quote in the text ends
-    this, each `call` expands a `%` again and doubles a `^`, and delayed expansion, which many scripts
+    Within quotes, cmd takes `&`, `|`, `<`, `>` and parentheses literally. But a quotation mark in the text
+    ends the quoting, each `call` expands a `%` again and doubles a `^`, and delayed expansion, which many
+    scripts
     enable, removes a `!`.
 
     Source: "How does the Windows Command Interpreter (CMD.EXE) parse scripts?", Stack Overflow 4094699

@@ -162,7 +162,7 @@ def changes_for_user(lock: Lock, prefix: str, environ: Mapping[str, str]) -> tup
 def users_cache(platform: str, prefix: str, environ: Mapping[str, str]) -> str:
     """Return the user's own cache folder if the env's cache is not writable, otherwise "".
 
-    Images do not contain `cache`, because a FUSE filesystem may report everything as writable.
+    Images omit `cache`, which a FUSE filesystem might report as writable even if it is not.
     """
     if platform != "linux" or os.access(f"{prefix}/cache", os.W_OK):
         return ""

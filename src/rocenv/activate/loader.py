@@ -89,8 +89,9 @@ def loader_argv(
 ) -> list[str]:
     """Build a command line that runs `argv` with the prefix's libraries; its first word is a path.
 
-    A program that requests a loader of the same name for the same machine runs through `loader`, under the
-    path where it was found, because Python locates its venv by that path. The same applies to a script's
+    A program that requests a loader of the same name for the same machine runs through `loader`, with the
+    path where it was found as its `argv[0]`, because Python locates its venv by that path. The same applies
+    to a script's
     interpreter, even through `#!/usr/bin/env`; a Python shim is run to find out which Python it starts. The
     command lines of all other programs (static, setuid, or for a different C library) are unchanged.
 
@@ -244,7 +245,7 @@ def _through_interpreter(argv: list[str], head: bytes, environ: Mapping[str, str
 
 
 def _env_words(argument: str) -> list[str]:
-    """Split the command that `env` would run into words, or return [] if `env` is given other options."""
+    """Return the words that `env` would run, or [] for assignments and options other than `-S`."""
     if argument.startswith("-S"):
         words = shlex.split(argument[2:])
     elif argument.startswith("--split-string="):

@@ -26,7 +26,7 @@ _DEFAULT = re.compile(r"\b[Dd]efault(?: is|:)? '?([\w.+-]{1,40})")
 # Some programs still list removed arguments.
 _GONE = re.compile(r"\bhas been removed\b|\bno longer (?:supported|available)\b|\[removed\]", re.IGNORECASE)
 _TAB = 8
-# Lines that are indented further than the first definitions are examples and wrapped prose, but some programs
+# Lines indented further than the leftmost definitions are examples and wrapped prose, but some programs
 # indent names without a short form by four more columns.
 _SLACK = 4
 _MAX_LINES = 20_000

@@ -78,7 +78,7 @@ def program_of(
 
 
 def _elsewhere(launcher: Launcher, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield an app's programs on PATH, then in the current folder, starting with those in `entries`."""
+    """Yield an app's programs on PATH, then in the current folder; `entries` come first in each."""
     usual = {name: number for number, name in enumerate(launcher.entries)}
     for folder in (*filter(None, environ.get("PATH", "").split(os.pathsep)), os.curdir):
         try:

@@ -85,7 +85,7 @@ def program_at(words: Sequence[str], starters: Sequence[Starter]) -> int:
 
 
 def without_readers(words: Sequence[str], starters: Sequence[Starter]) -> tuple[str, ...]:
-    """Return the words before a command's program (`env`, `nice`) but no shells, which run it as a script."""
+    """Return the words of a command's wrappers (`env`, `nice`) except shells that read a script."""
     kept = (words[begin:end] for starter, begin, end in _started(words, starters) if not starter.reads)
     return tuple(word for part in kept for word in part)
 
@@ -119,7 +119,7 @@ def _end_of(starter: Starter, words: Sequence[str], at: int) -> int:
 
 
 def _has_inline_script(starter: Starter, word: str) -> bool:
-    """Whether an inline script follows, as after `-c` on its own or combined with other letters: `-ec`."""
+    """Whether an inline script follows this word: `-c`, or a group with that letter (`-ec`)."""
     letters = [each[1] for each in starter.inline if len(each) == 2]
     is_short = word.startswith("-") and not word.startswith("--")
     return word.partition("=")[0] in starter.inline or (is_short and any(each in word for each in letters))

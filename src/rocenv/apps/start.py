@@ -59,7 +59,7 @@ class Start:
     made_for: Path | None = None  # the app's own program, if a script from rocenv starts it
     has_kernels: bool | None = None  # kernels for the env's target, shipped or built; None if unknown
     is_named: bool = False  # the user specified the app
-    is_taken: bool = False  # its help shows that it accepts the app's arguments despite its name
+    is_taken: bool = False  # the program has another name, but its help lists the app's arguments
 
     @property
     def shown_words(self) -> list[str]:
@@ -257,6 +257,6 @@ def _missing_arguments(start: Start) -> tuple[str, ...]:
     launcher = start.launcher
     if not set(start.programs()) & set(launcher.entries):
         return ()
-    # With ZLUDA, the step that would install torch also loads ZLUDA.
+    # With ZLUDA, do not skip the app's step that installs torch, because it also loads ZLUDA.
     wanted = launcher.own_torch if start.zluda is None else launcher.zluda_arguments
     return tuple(each for each in wanted if each not in start.given())

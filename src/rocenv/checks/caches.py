@@ -236,7 +236,7 @@ def set_aside(path: Path) -> Path:
     os.rename(path, aside)
     for ending in _BESIDE:
         beside = path.with_name(path.name + ending)
-        if beside.exists():  # otherwise, SQLite would apply it to the new database
+        if beside.exists():  # SQLite would apply a leftover journal to the new database
             os.replace(beside, aside.with_name(aside.name + ending))
     return aside
 
@@ -285,7 +285,7 @@ def _is_damaged(path: Path) -> bool:
 
 
 def _in_use() -> frozenset[str]:
-    """The files that this user's programs have open; a half-written database looks corrupt."""
+    """The files that this user's programs have open; a database in use may look corrupt."""
     found = set()
     for process in glob.iglob("/proc/[0-9]*/fd"):
         with contextlib.suppress(OSError):

@@ -104,8 +104,8 @@ def examine_machine(
 ) -> CheckContext:
     """Examine this machine or the snapshot at `ROCENV_SYSROOT`, and the env `name`, if any.
 
-    `environ` replaces this process's variables. For a snapshot, passing it also makes rocenv ignore the
-    envs in `home`.
+    `environ` replaces this process's variables. If `environ` is passed for a snapshot, the envs in `home`
+    are ignored.
 
     Raises:
         RocenvError: The env does not exist, or `ROCENV_SYSROOT` is not a folder.

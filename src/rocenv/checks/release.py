@@ -154,7 +154,7 @@ def _libraries(release: _Release) -> Iterator[Observation]:
 
 
 def _found(launch: LaunchContext, name: str) -> str:
-    """A library's path, searching the env's folders first, or "" if it is missing."""
+    """A library's path, in the env's folders if possible, or "" if it is missing."""
     if name.startswith("/"):
         return name if machine.is_there(name) else ""
     own = [*map(str, library_folders(launch.start.prefix, launch.start.record.lock))]

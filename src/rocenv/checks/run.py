@@ -73,7 +73,7 @@ def run_before_start(launch: LaunchContext, home: Home, language: Language) -> l
 def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
     """Run one check. If it crashes, or one of its rows is missing, return that as an observation.
 
-    A fault in an env other than the one being checked is only a warning.
+    If the check needs an env and the context has none, it runs on all envs, and errors become warnings.
     """
     try:
         if check.needs_env and context.env is None:

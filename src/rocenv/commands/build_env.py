@@ -26,8 +26,8 @@ _OUTDATED = ("gone", "hash-mismatch", "truncated")
 def build_env(name: str, lock: Lock, context: Context, replan: Callable[[], Lock] | None) -> Record:
     """Build the env `name`, and return its record.
 
-    If AMD's installer cannot be unpacked, a user at a terminal can run it and continue. Without a terminal,
-    the error contains the same instructions.
+    If AMD's installer cannot be unpacked, a user at a terminal is asked to run it. Without a terminal, the
+    error contains the instructions.
 
     Args:
         name: The new env.
@@ -134,7 +134,7 @@ def _install_by_hand(closed: RocenvError, lock: Lock, matrix: Matrix) -> RocenvE
 
 
 def _explained(error: FetchError, lock: Lock, context: Context) -> FetchError:
-    """Add to a download error when the file's hash was recorded, or which files the release has."""
+    """Add the date of the first download, or the release's known files, to a download error."""
     from rocenv.install.pin import why_pinned
 
     for part in lock.components:

@@ -151,7 +151,7 @@ def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str
 
 
 def _platform(context: click.Context) -> str:
-    """Return the platform from the command line, otherwise this machine's, or "" for both, as in `matrix`."""
+    """Return the command line's platform; default: this machine's, or "" (both) for `matrix`."""
     named = context.params.get("platform") or ""
     return str(named) if named or context.info_name == "matrix" else _HERE
 

@@ -170,7 +170,7 @@ def _require_compatible(
 def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
     """Replace `rocenv resolve` in an error's suggestions with `rocenv create`.
 
-    Commands for other systems are kept, because their sets can only be planned here. Without `has_target`,
+    Commands for other systems are left unchanged, because sets for those systems can only be planned here. Without `has_target`,
     omit the target, because it is this machine's.
     """
     try:
@@ -250,7 +250,7 @@ def _confirm(lock: Lock, worse: OnlyFallback | None) -> None:
 
 
 def _read_set(path: Path, name: str, target: str, context: Context) -> tuple[Lock, Review, Bundle | None]:
-    """Read an env's lock from a lock file, or from a bundle that then provides the files; see `_adapted`.
+    """Read a lock from a lock file or a bundle, and adapt it; a bundle also provides the files.
 
     `target` selects some of the set's targets, as `--target` does, or all if it is "".
     """
@@ -340,7 +340,7 @@ def require_installable(lock: Lock) -> None:
     for part in lock.components:
         if part.glibc and not part.loader and c_library.is_needed(part.glibc):
             raise c_library.too_old(part.name, part.glibc)
-        # PyTorch may bundle ROCm's libraries.
+        # ROCm in a venv may have no files of its own, because PyTorch's wheels can bundle it.
         if not part.artifacts and not (part.kind == "rocm" and part.into == VENV):
             raise RocenvError(
                 f"rocenv does not know which file contains {part.name} {part.version} from {part.channel}",

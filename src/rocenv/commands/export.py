@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.prefix import Prefix
 
-_LEVEL = "6"  # for zstd; 9 produces no smaller a file, and 15 takes 30 times as long
+_LEVEL = "6"  # for zstd; 9 does not make files smaller, and 15 takes 30 times as long
 _SQUASHFS = ("-all-root", "-no-progress", "-noappend", "-comp", "zstd", "-Xcompression-level", _LEVEL)
 # Container images whose names differ from the distribution's ID in os-release.
 _IMAGES = {"arch": "archlinux", "opensuse-leap": "opensuse/leap", "rocky": "rockylinux"}

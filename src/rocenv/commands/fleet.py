@@ -118,7 +118,7 @@ def verify(
     with context.progress.wait(f"Checking {folded(asked)}"):
         results, unstarted = _results(asked, slurm if partition else None, words, timeout_s)
     if unstarted:
-        # Slurm ended these steps on all of their nodes, so healthy nodes can look faulty.
+        # Slurm ends a step on all nodes if one cannot start it, so healthy nodes can look faulty.
         note("Slurm could not start a step, so no nodes are drained or resumed; repeat the command")
         drain = False
     with run.keeping_record(context.home) if drain else nullcontext():
@@ -129,7 +129,7 @@ def verify(
         states |= dict.fromkeys(asked, "silent") | dict.fromkeys(unstarted, "not-started")
         found = findings(results, record.gpus, states)
         bad = {each.node for each in found if each.reason}
-        # A quick check may not repeat the check that failed, so it does not resume nodes.
+        # A quick check might skip the check that failed, so it does not resume nodes.
         healthy = results.newest.keys() - bad if level == "full" else ()
         resumed = run.own_drains(record, slurm, healthy)
         in_use = [
@@ -173,7 +173,7 @@ def _results(
             gpus = {node: slurm[node].gpus for node in asked}
             said, unstarted = run.check_with_slurm(gpus, words, folder, timeout_s)
         results = read_results(folder, named_by_file=slurm is None)
-        # The cause may be a wrong path or name, which is no reason to drain the whole cluster.
+        # If no node has the env, its path or name may be wrong; that is no reason to drain them all.
         if asked and all(each.reason == f"{PREFIX}no env" for each in results.newest.values()):
             what = "has the env" if results.newest else "responded"
             raise RocenvError(

@@ -54,7 +54,7 @@ def build_group() -> None:
     "--env",
     "NAME",
     candidates.env_names,
-    help="The env whose compiler to use. Default: the active env, otherwise the app's.",
+    help="The env that provides the compiler. Default: the active env, otherwise the app's.",
 )
 @click.option(
     "--place",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LEAST_ROOM = 24  # minimum width of a table's last column
-# A hint, or advice from `launch`, that is a command.
+# Lines that suggest a command: hints, and advice from `launch`.
 _COMMAND = re.compile(r"(?:hint: |do:  |解决：)(?:rocenv|sudo|chmod|export|setx|python3?) ")
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.prefix import Prefix
 
-_TOOL = re.compile(r"(hip|roc|amd)[a-z0-9_+-]+")  # ROCm's own: hipcc, rocminfo, amdclang++
+_TOOL = re.compile(r"(hip|roc|amd)[a-z0-9_+-]+")  # ROCm's tools: hipcc, rocminfo, amdclang++
 
 
 class _Run(click.Command):

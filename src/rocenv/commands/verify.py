@@ -65,7 +65,7 @@ def verdict_text(verdict: Verification, app: str = "") -> str:
 
 
 def _summary(verdict: Verification, app: str) -> str:
-    target = f" for {verdict.target}" if verdict.target else ""  # a compiler supports many targets
+    target = f" for {verdict.target}" if verdict.target else ""  # a compiler has no single target
     level = f"OK up to `{verdict.level}`{target}" if verdict.level else f"Nothing was verified{target}"
     if verdict.broken:
         worst = verdict.broken[0]

@@ -1,7 +1,7 @@
 """Plain, frozen values that the packages exchange.
 
 They are structs because every command needs them, and defining a dataclass takes about 25 times as long.
-Annotations are types rather than strings, so reading a record does not evaluate them.
+Annotations are types rather than strings, which would have to be evaluated to read a record.
 """
 
 from typing import Literal

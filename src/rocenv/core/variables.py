@@ -1,6 +1,6 @@
 """Environment variables that the HIP runtime reads.
 
-Uses only the standard library, because the child processes of `probe` import it.
+This module uses only the standard library, because the child processes of `probe` import it.
 """
 
 import re

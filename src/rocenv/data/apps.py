@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Failure(Value, frozen=True, kw_only=True):
     """An error message that an app prints, whatever its exit code.
 
-    With a `code`, it also matches that rule, and `diagnose` and `launch` show the rule's explanation.
+    A message with a `code` also matches that rule, whose explanation `diagnose` and `launch` show.
     """
 
     text: str  # part of a line that the app prints
@@ -191,7 +191,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     logs: tuple[str, ...] = ()  # its own log files
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report unknown rules, unsearchable strings, and invalid arguments."""
+        """Report unknown rules, invalid search strings, and invalid arguments."""
         yield from self._code_faults(matrix)
         yield from self._text_faults()
         yield from self._argument_faults()
@@ -256,7 +256,7 @@ class AppPackages(Known, frozen=True, kw_only=True):
     links: dict[str, str] = msgspec.field(default_factory=dict)  # see `Layout`
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield each channel, because only one row may list an app's packages in a channel."""
+        """Yield the app with each channel; no two rows may have such a pair in common."""
         for channel in self.channels:
             yield (self.app, channel), ", ".join(self.channels)
 

@@ -145,11 +145,11 @@ class Verdict(Known, frozen=True, kw_only=True):
 
     @property
     def on_wheels(self) -> bool:
-        """Whether it applies to AMD's Windows wheels: PyTorch without ZLUDA does not use a HIP SDK."""
+        """Whether it applies to AMD's Windows wheels, which use neither ZLUDA nor a HIP SDK."""
         return bool(self.platform == "windows" and self.torch and not (self.zluda or self.project))
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the claim for these conditions: `broken` and `works` contradict each other."""
+        """Yield the row's conditions and its claim about them; `broken` contradicts `works`."""
         values = (getattr(self, name) for name in self.CONDITIONS)
         about = tuple(value if isinstance(value, str) else ", ".join(value) for value in values)
         yield about, "" if self.verdict == "workaround" else self.verdict

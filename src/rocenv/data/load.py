@@ -1,7 +1,7 @@
 """Load `profiles/*.toml` and the user's rows as a `Matrix`, with a cache for speed.
 
-Rows do not contain code; the cache uses msgpack and is read into the same types as the files. It is sealed,
-because rows decide what is trusted: repositories, keys and hashes.
+Rows do not contain code; the cache uses msgpack and is read into the same types as the files. The cache is
+sealed, because rows decide what rocenv trusts: repositories, keys and hashes.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def load_cached(cache: Path, own: Path, key_file: Path) -> Matrix:
 def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
     """Read all data files in a folder, by default rocenv's, and the user's rows.
 
-    User rows are added; each replaces a row with the same `IDENTITY`.
+    A user row replaces rocenv's row with the same `IDENTITY`, or is added if there is none.
 
     Raises:
         DataError: A file is damaged or needs a newer rocenv, or a row has an unknown key, no source or a

@@ -100,7 +100,7 @@ class Reclaim(Known, frozen=True, kw_only=True):
     processes: tuple[str, ...] = ()  # patterns for process names
     scripts: tuple[str, ...] = ()  # names of its scripts, run by an interpreter
     beside: tuple[str, ...] = ()  # files that must all be next to the script
-    not_beside: tuple[str, ...] = ()  # files that identify a related program's script instead
+    not_beside: tuple[str, ...] = ()  # files that mean that the script is a related program's
     port_argument: str = ""
     port: int = 0
     text: str

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 4  # lines of evidence per finding
 _WIDTH = 300  # characters of a line
-_SAMPLE_BYTES = 300  # before a line, to recognize the code page
+_SAMPLE_BYTES = 300  # bytes before a line that are used to recognize the code page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ def _examined(file: str, blocks: Iterable[Block], matrix: Matrix) -> _Log:
 
 
 def _literals(matrix: Matrix) -> tuple[Sequence[str], Mapping[str, int]]:
-    """List all literals, with the number of sightings needed for those that only extractors use."""
+    """List all literals, and for those used only by extractors, how many sightings are needed."""
     of_rules = [pattern for rule in matrix.rule for pattern in rule.pattern]
     of_apps = [each for patterns in matrix.kept("app_patterns", app_patterns).values() for each in patterns]
     of_causes = dict.fromkeys(text for pattern in (*of_rules, *of_apps) for text in pattern.text)

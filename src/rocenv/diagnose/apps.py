@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.diagnose.facts import Facts
 
-# Rules are more specific, so a match must not hide their findings or be reported next to them.
+# Rules are more specific, so app patterns must not hide their findings or be listed next to them.
 _WEIGHT = 0.45
 _OPTION = re.compile(r" --[\w-]+ \{(\w+)\}")
 

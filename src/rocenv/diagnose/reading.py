@@ -64,7 +64,7 @@ class Block:
 
     data: bytes
     first_line: int  # line number in the file, from 1
-    file: str = ""  # its file in a folder
+    file: str = ""  # the file that contains it, for a folder of logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Explain causes of failures: why they occur, what to do when, log messages, and checks that find them."""
+"""Explain failures: why they occur, how to fix them, log messages, and checks that find them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _remedies(
         templates = (fill(command, names) for command in remedy.commands)
         usable = (each for each in templates if not _UNKNOWN.search(each) and "{gfx}" not in each)
         commands = tuple(without_values(each, str.upper) for each in usable)
-        # Omit a command that needs values from a check: the rule has it in a general form.
+        # Omit a remedy whose commands need values from a check: the rule has a general form of it.
         is_specific = rule is not None and row is not rule and remedy.commands and not commands
         beginning = re.split("[,，:：]", text)[0] if commands else text
         if is_specific or _UNKNOWN.search(remedy.text.en) or (beginning, commands) in seen:

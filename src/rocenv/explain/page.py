@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SCREEN = 24  # lines of a shortened page
 _SOURCES_SHOWN = 2  # sources per line; `--json` lists all of them
-# The last line of a shortened page, if it omits statements and if it omits only sources.
+# The last line of a shortened page that omits statements, and of one that omits only sources.
 _MORE: Mapping[Language, tuple[str, str]] = {
     "en": ("{count} more: `{command}`", "Sources: `{command}`"),
     "zh": ("另有 {count} 条：`{command}`", "来源：`{command}`"),

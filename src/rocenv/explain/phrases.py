@@ -38,7 +38,7 @@ def plain(thing: str) -> str:
 def asked_version(thing: str, kinds: tuple[str, ...]) -> str:
     """Extract the version from `KIND-V`, `KIND V`, `KIND==V` or `KINDV`; return "" if no kind matches.
 
-    The kind "" matches a bare version.
+    The kind "" matches a version without a prefix.
     """
     for kind in kinds:
         found = re.fullmatch(rf"{re.escape(kind)}[\s=-]*v?([0-9][0-9a-z.+-]*)", thing.replace("_", "-"))

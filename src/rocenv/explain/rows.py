@@ -35,7 +35,7 @@ class Entry(NamedTuple):
     """A rendered row."""
 
     subject: str
-    version: str  # "" if none; entries that differ only here share a line
+    version: str  # "" if none; entries that differ only in version share a line
     text: str
     row: Known
 
@@ -125,7 +125,7 @@ def combined(row: Verdict, about: str = "") -> str:
 
 
 def combination_lines(rows: Iterable[Verdict], *, about: str) -> list[Line]:
-    """Render verdicts, named ones first and conditional ones last; for `about` see `combination`."""
+    """Render verdicts, those with codes first, conditional last; `about`: see `combination`."""
     ordered = sorted(
         rows,
         key=lambda row: (

@@ -242,7 +242,7 @@ def _letters(matrix: Matrix, platform: Platform) -> tuple[str, dict[str, str]]:
 def _columns(matrix: Matrix, platform: Platform) -> dict[str, dict[str, str]]:
     """Map each column's heading to its targets' letters.
 
-    Consecutive wheel releases that are newer than the packages share a column if their support is the same;
+    Consecutive wheel releases that are not available as packages share a column if their support is the same;
     releases whose support lists have not been checked are omitted.
     """
     packages = series_known(matrix, platform)

@@ -63,7 +63,7 @@ _WSL_STEPS = (
 )
 _SIDES = {"rocm": "ROCm", "zluda": "ZLUDA", "rocenv": "rocenv"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
-_SERIES = "{series}"  # in a variable's name: HIP_PATH_{series} includes HIP_PATH_57
+_SERIES = "{series}"  # placeholder in variable names: HIP_PATH_{series} matches HIP_PATH_57
 _SET_BY_ROCENV = "set only in envs whose set has no kernels for the GPU, if a value below works with that set"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 T = TypeVar("T", str, "tuple[tuple[str, str], ...]")
 
-_SLOW = 0.8  # of the peers' usual rate
+_SLOW = 0.8  # as a fraction of the peers' usual rate
 _SMALL = re.compile(r" \d{1,3}x")  # matrices too small to measure the GPU's speed
 _STALE = datetime.timedelta(days=1)
 # A GPU count below the usual one means a lost GPU if one node, or at most this share of the nodes, has it.
@@ -43,7 +43,7 @@ def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[s
         results: The nodes' results.
         gpus_before: Node -> the most GPUs that it has had.
         states: Node -> its state in Slurm if that is why it was not checked, `not-started` if Slurm could
-            not start the step, or `silent` if it was checked just now. There are no entries if the results
+            not start the step, or `silent` if it was checked just now (used only if it has no result). There are no entries if the results
             were collected earlier.
     """
     answers = results.newest.values()

@@ -79,7 +79,7 @@ def slurm_nodes(*options: str) -> dict[str, SlurmNode]:
 
 
 def _state(text: str) -> str:
-    """Translate a Slurm state such as `mixed` or `idle~`; `idle` nodes can start a step."""
+    """Simplify a Slurm state such as `mixed` or `idle~`; `idle` means that a step can start."""
     word = re.sub(r"[^a-z].*", "", text)
     return _STATES.get(word) or _SUFFIXES.get(text[-1:]) or ("idle" if text == "idle" else "busy")
 
@@ -292,7 +292,7 @@ def update_nodes(
     Raises:
         RocenvError: Slurm rejected a change, or the record cannot be written.
     """
-    # Forget nodes that someone else has resumed or drained again.
+    # Forget nodes that someone else has resumed, or has drained for another reason.
     kept = {
         node: why for node, why in record.drained.items() if node not in nodes or _is_own(record, nodes, node)
     }

@@ -35,7 +35,7 @@ class Gpu:
     node: int | None = None  # number in the kernel's KFD topology, including CPU nodes
     render_minor: int | None = None  # N of /dev/dri/renderDN
     index: int = 0  # position in the list of GPUs
-    hip_index: int | None = None  # HIP's number for it; None if not listed or in unknown order
+    hip_index: int | None = None  # HIP's number; None if not listed or if the order is unknown
 
     @property
     def short_name(self) -> str:

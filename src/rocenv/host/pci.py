@@ -1,6 +1,6 @@
 """List graphics devices on the PCI bus, regardless of driver, and look up their IDs.
 
-This finds GPUs that the compute driver (KFD) skips, product names, and targets that KFD does not report.
+This finds product names, GPUs that the compute driver (KFD) skips, and targets that it does not report.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The first rule that separates two GPUs decides:
 1. A usable GPU wins over a blocked one; a GPU that does not support compute is never chosen.
 2. On Windows, a GPU wins if AMD has libraries for it or its target is unknown: overrides cannot replace
 missing libraries there, and library packs help only under ZLUDA.
-3. A card wins over a possible card, and a possible card over an iGPU, regardless of memory: cards are
+3. A card wins over a GPU that may be a card, and both win over an iGPU, regardless of memory: cards are
 faster, and libraries are built for them.
 4. Official support in current releases wins over libraries alone, and libraries win over no libraries.
 5. More memory wins, in whole GiB, because that is what programs run out of.

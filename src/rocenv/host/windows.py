@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 _GIB = 1 << 30
-# Windows reports such values for GPUs with 4 GiB or more, because AdapterRAM is a 32-bit value.
+# AdapterRAM is a 32-bit value, so Windows reports a value in this range for larger GPU memory.
 _CLAMPED = range((4 << 30) - (1 << 20), 4 << 30)
 _MAX_BYTES = 1 << 50  # larger values cannot be GPU memory
 _SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)

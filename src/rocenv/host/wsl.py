@@ -73,7 +73,7 @@ def _ask() -> str:
     program = os.path.abspath(found)
     argv = [program, "-NoProfile", "-NonInteractive", "-Command", _QUESTION]
     with Progress().wait("Querying Windows for GPUs") as stage:
-        # Start it in its own folder; Windows would access a Linux folder over the network.
+        # Run PowerShell in its own folder; Windows would access a Linux folder over the network.
         done = run(argv, cwd=os.path.dirname(program), timeout_s=_TIMEOUT_S, on_wait=stage.tick)
     if not done.ok:
         return f"`powershell.exe` failed: {done.end}{_quoted(done.error_text)}"

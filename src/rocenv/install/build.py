@@ -39,7 +39,7 @@ def build(name: str, lock: Lock, context: Context) -> Record:
     the env is incomplete, and the same call completes it; downloads and unpacked packages are kept.
 
     Raises:
-        PrefixError: The env already exists, or rocenv did not create the folder.
+        PrefixError: The env already exists, or its folder exists but was not created by rocenv.
         RocenvError: See `ensure_available`.
     """
     home = context.home

@@ -48,7 +48,7 @@ BUNDLE_SCHEMA = 1
 MANIFEST = "MANIFEST.json"
 _MAX_MANIFEST_BYTES = 4 << 20
 _MAX_NAME = 200
-_MAX_MEMBERS = 20_000  # an env has about 100
+_MAX_MEMBERS = 20_000  # about 100 per env
 _BLOCK = tarfile.BLOCKSIZE
 _MAGIC = b"ustar"
 _COMPRESSED = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"\xfd7zXZ": "unxz"}
@@ -129,7 +129,7 @@ class Bundle:
         """Read an env's lock; if there is only one, return it for any name.
 
         Raises:
-            RocenvError: The bundle contains several locks, but not for this name.
+            RocenvError: The bundle contains several locks, but none for this name.
             DataError: The lock is damaged or unsafe.
         """
         envs = self.manifest.envs
@@ -222,7 +222,7 @@ def is_bundle(path: Path) -> bool:
     with open_regular(path) as stream:
         head = stream.read(_BLOCK)
     if program := next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), ""):
-        # Use the program as a filter, because it rejects files without its own suffix.
+        # Pass the file on stdin, because these programs reject file names without their own suffix.
         plain = path.with_suffix("") if path.suffix in _SUFFIXES else path.with_suffix(".plain.tar")
         raise DataError(
             f"`{path}` is compressed, but rocenv reads only uncompressed bundles",
@@ -319,7 +319,7 @@ def _manifest(path: Path, stream: BufferedReader, section: Section) -> Manifest:
         raise bundle_error(path, error.message) from error
     if any(len(name) > _MAX_NAME or not name.isprintable() for name in manifest.envs):
         raise bundle_error(path, "it contains an invalid env name")
-    # Not in `artifacts/`, whose members are optional and can be large.
+    # A lock must not be in `artifacts/`, because members there are optional and can be large.
     if not all(member.startswith("locks/") for member in manifest.envs.values()):
         raise bundle_error(path, "a file that it uses as a lock is not in `locks/`")
     if any(len(name) > _MAX_NAME or _MEMBER.fullmatch(name) is None for name in manifest.files):

@@ -32,7 +32,7 @@ _PACKAGE = re.compile(r"rocm_.*\.msi", re.I)
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
 _SIGNATURE = b"7z\xbc\xaf\x27\x1c"
-_SIGNED_BYTES = 64 << 10  # for a digital signature, which is also appended to the program; a high estimate
+_SIGNED_BYTES = 64 << 10  # high estimate for a digital signature, also appended to the program
 
 _TIMEOUT_S = 1800.0  # a package can wait for input in an invisible dialog
 # Source: learn.microsoft.com, "MsiExec.exe and InstMsi.exe error messages"

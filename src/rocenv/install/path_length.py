@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-LONGEST = 259  # including the final NUL
+LONGEST = 259  # Windows' limit of 260 includes the final NUL
 _BELOW_HOME = 170  # for a hash and the paths in an archive, or a venv and torch's headers
 _HINTS = (
     "set ROCENV_HOME to a short path (`setx ROCENV_HOME C:\\rocenv`), then open a new terminal",

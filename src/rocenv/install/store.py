@@ -176,7 +176,7 @@ def copies(artifact: Artifact) -> bool:
 
 def _unpack(artifact: Artifact, package: Path | Section, tree: Tree, work: Path, pool: Executor) -> None:
     """Unpack a package into a tree. `work` is created for temporary files."""
-    # The readers are imported late, because most envs use artifacts from the store.
+    # The readers are imported late, because most artifacts are already in the store.
     if artifact.kind == "folder":
         from rocenv.install.folder import copy_folder
 

@@ -65,7 +65,7 @@ class Tree:
         """Reserve the path of a file or link before writing it.
 
         Raises:
-            ArchiveError: The name is unsafe, is already in use, or goes through a file.
+            ArchiveError: The name is unsafe, is already in use, or uses a file as a folder.
         """
         parent, _, base = self._clean_name(name).rpartition("/")
         place = self._claimed_folder(parent, name)
@@ -77,7 +77,7 @@ class Tree:
         return path
 
     def claim_folder(self, name: str) -> None:
-        """Reserve the path of a folder, which its first file creates; raises the same errors as `claim`."""
+        """Reserve a path for a folder, but do not create it; raises the same errors as `claim`."""
         self._claimed_folder(self._clean_name(name), name)
 
     def _claimed_folder(self, path: str, name: str) -> str:
@@ -114,7 +114,7 @@ class Tree:
     def link(self, path: str, target: str) -> None:
         """Create a claimed symbolic link; raise ArchiveError if it points outside the tree.
 
-        An absolute target is relative to the package's root, so it is converted.
+        An absolute target refers to the package's root, so it is converted to a relative one.
         """
         inside = link_target(path, target)
         with self._made_here(path) as place:

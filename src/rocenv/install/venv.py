@@ -5,7 +5,7 @@ including future ones. Three measures prevent that: small files are copied, larg
 each installation is compared with the hashes in the wheels' RECORD files.
 
 rocenv verifies wheel hashes so that it can download damaged wheels again; uv verifies them again when it
-unpacks the wheels, so that nobody can replace a verified wheel.
+unpacks the wheels, so that a wheel cannot be replaced after rocenv verifies it.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def _expand_devel(venv: Path, site: Path) -> bool:
     """Unpack ROCm's compilers and headers, as their first use would, and return whether there are any.
 
     Otherwise the user's first `hipcc` would change the env. Run this even if they are already unpacked,
-    because reinstalling a device wheel removes its links to them. Detach the venv from uv's cache first,
-    because this creates hard links inside the venv.
+    because reinstalling a device wheel removes its links to them. Detach the venv from uv's cache first:
+    this creates hard links inside the venv, which detaching would mistake for links to the cache.
     """
     if not (site / "rocm_sdk_devel").is_dir():
         return False
@@ -231,7 +231,7 @@ def _offered(artifact: Artifact, files: Mapping[str, Path], links: Path) -> _Off
 
 
 def _bundled(pip: Path, links: Path) -> _Offered:
-    """Offer uv the pip bundled with an interpreter, but not the other wheels in that folder."""
+    """Offer uv an interpreter's bundled pip wheel, but not the other wheels in its folder."""
     version, sha256 = pip.name.split("-")[1], sha256_of(pip)
     artifact = Artifact(kind="wheel", name="pip", version=version, url=pip.name, sha256=sha256, size_bytes=0)
     return _Offered(artifact, pip, links / sha256 / pip.name)
@@ -278,7 +278,7 @@ def _names_in(wheel: Path) -> list[str]:
 
 
 def _drop_broken_lists(site: Path, projects: Container[str]) -> None:
-    """Remove `.dist-info` folders that lack a file list, because uv would not replace them."""
+    """Remove `.dist-info` folders without RECORD or METADATA, because uv would not replace them."""
     for info in list(site.glob("*.dist-info")):
         whole = (info / "RECORD").is_file() and (info / "METADATA").is_file()
         if not whole and _project_of(info.name) in projects:
@@ -337,7 +337,7 @@ def _detach(venv: Path, entries: Mapping[str, FileEntry]) -> None:
     def cut(name: str) -> None:
         path = venv / name
         info = path.lstat()
-        # Windows cannot remove read-only files, but unpacking the compilers has to remove their archive.
+        # Unpacking the compilers removes their archive, and Windows cannot remove read-only files.
         if info.st_nlink == 1 or path.name.startswith(_DEVEL_TAR):
             return
         if info.st_size < _OWN_DATA_BELOW:

@@ -39,7 +39,7 @@ def _native(path: str) -> str:
 
 
 def _is_active(changes: list[list[str]]) -> bool:
-    """Whether a variable contains the prefix path that activation sets."""
+    """Whether a variable with a path in the prefix has the value that activation sets."""
     return any(
         os.path.normcase(os.environ.get(name, "")) == os.path.normcase(value.replace("{prefix}", _PREFIX))
         for action, name, value in changes

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 PROGRAMS = ("blender", "bin/blender", "blender.exe")
 RESOURCES = "BLENDER_SYSTEM_RESOURCES"  # selects a different resource folder
 _SOURCE, _PRECOMPILED = "source", "lib"
-_FOLDERS = tuple(  # folders that can contain these two
+_FOLDERS = tuple(  # folders that can contain `source` and `lib`
     f"{place}/scripts/{addons}/cycles".removeprefix("./")
     for place in ("[0-9]*.[0-9]*", "share/blender", "share/blender/[0-9]*.[0-9]*", ".")
     for addons in ("addons_core", "addons")
 )
-_RESOURCES_UP = 3  # number of levels from a folder in `_FOLDERS` up to the resources
+_RESOURCES_UP = 3  # number of levels from a folder in `_FOLDERS` up to the resource folder
 _FOLDER_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 _LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` is part of the `usr` installation
 _CHUNK = 8  # bytes of text in one x86-64 instruction

@@ -133,7 +133,7 @@ def parse_trace(text: str) -> Trace:
 
 
 def read_trace(path: Path | None) -> Trace:
-    """Read the end of a trace, which is empty if there is no trace."""
+    """Read the end of a trace; the result is empty if there is no trace."""
     if path is None:
         return Trace()
     try:

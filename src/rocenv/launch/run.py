@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _CLOCKS_DIFFER_S = 5.0
-_RECENT_S = 30.0  # crashes within this time are matched by program name
+_RECENT_S = 30.0  # a crash this recent can be matched by program name alone
 
 
 def run(

@@ -53,7 +53,7 @@ class EnvView:
     notes: tuple[str, ...] = ()
 
     def gpu(self, host: Host) -> Gpu | None:
-        """Return the GPU that programs use in the env, or without an env; return None if there is no GPU."""
+        """Return the GPU that programs use (in the env, if any), or None if there is no GPU."""
         own = host.devices_for(*self.record.lock.targets) if self.record is not None else ()
         return next(iter(own), host.gpu)
 

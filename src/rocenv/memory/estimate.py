@@ -5,7 +5,7 @@ GPU. The output counts as another layer. Some releases offload the output first 
 estimate uses the larger of the two sums.
 
 The cache size is exact. The estimated compute buffer is a few percent larger than what llama.cpp 0.7.0
-allocated for models of several shapes; it includes flash attention only if `Use` enables it. Logs:
+allocated for models of several shapes; it assumes flash attention only if `Use` enables it. Logs:
 ollama/ollama#11265, ggml-org/llama.cpp#16725
 """
 
@@ -33,7 +33,7 @@ _DEFAULT_CONTEXT = 4096  # if neither the user nor the model specifies one
 _PADDING = 256  # cache sizes are multiples of this, in tokens
 _MIN_CONTEXT = 2 * _PADDING  # the shortest context to suggest
 _SMALL_BATCH = 128
-_MIN_GAIN = 1.1  # suggest a context only if it is longer by this factor
+_MIN_GAIN = 1.1  # suggest another context only if it is longer by this factor
 _F32 = 4
 _F16 = 2
 _COPIES = 7  # simultaneous copies of a batch's vectors
@@ -253,7 +253,7 @@ def _graph(layout: ModelLayout, use: Use) -> int:
 def _graphs(layout: ModelLayout, use: Use, graph: int) -> tuple[int, ...]:
     """Return the size of the compute buffer with 0, 1, 2 … layers on the GPU.
 
-    To multiply whole batches, llama.cpp copies matrices from system memory to the GPU, one at a time.
+    The buffer has room for the largest matrix that stays in system memory, because llama.cpp copies such matrices to the GPU, one at a time, to multiply whole batches.
     """
     output = _logits(layout, use, 2) + layout.output_matrix_bytes
     wide = _F32 * use.batch * _WIDE_COPIES * layout.feed_forward

@@ -29,7 +29,7 @@ _VERSIONS = (2, 3)
 _MAX_KEYS = 4096
 _MAX_TENSORS = 1 << 16
 _MAX_DIMENSIONS = 4  # GGML_MAX_DIMS
-_MAX_ITEMS = 512  # longer arrays are skipped: llama.cpp does not support models with more layers
+_MAX_ITEMS = 512  # longer arrays are skipped; llama.cpp supports at most this many layers
 _MAX_ALIGNMENT = 1 << 20
 _MAX_ZIP_READ = 1 << 20  # a llamafile's central directory is a few kB
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -336,7 +336,7 @@ class _Cursor:
 
 
 def _parse(cursor: _Cursor, path: Path) -> tuple[dict[str, Value], list[Tensor], int]:
-    """Parse the header into metadata, tensors (-1 bytes if the type is unknown), and the data offset."""
+    """Parse the header into metadata, tensors (size -1 for unknown types) and data offset."""
     if not cursor.data.startswith(_MAGIC):
         raise _Damaged("it does not begin with GGUF")
     cursor.at = len(_MAGIC)
@@ -403,7 +403,7 @@ def _parse_tensor(cursor: _Cursor) -> Tensor:
 
 
 def _with_sizes(tensors: Sequence[Tensor], data_bytes: int) -> tuple[Tensor, ...]:
-    """Derive the sizes of tensors of unknown, usually new, types from the next tensor's offset."""
+    """Compute the sizes of tensors with unknown (usually new) types from the next offset."""
     starts = sorted({tensor.offset for tensor in tensors})
     ends = dict(zip(starts, [*starts[1:], max([data_bytes, *starts[-1:]])], strict=False))
     return tuple(

@@ -50,7 +50,7 @@ class ModelLayout:
     heads: int
     feed_forward: int
     vocabulary: int
-    context: int  # the trained length
+    context: int  # the context length used in training
     unknown: tuple[str, ...]  # reasons why an estimate is impossible; () if it is possible
     notes: tuple[str, ...]
 

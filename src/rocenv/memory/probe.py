@@ -42,7 +42,7 @@ _MIN_RESERVE = 512 * MIB
 _RESERVE_SHARE = 0.05  # as a fraction of the GPU's memory
 _MIN_MACHINE_RESERVE = 2 * GIB
 _MACHINE_RESERVE_SHARE = 0.1
-# If free memory is unknown, Windows could evict other programs' memory to make room for the test.
+# Used if free memory is unknown, because the test could make Windows evict other programs' memory.
 _UNKNOWN_SHARE = 0.8
 # The driver and HIP use this much on an otherwise idle GPU.
 _IDLE_BYTES = 512 * MIB

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 4
-_TRIES_WITHOUT_SERVER = 2  # if the caller is hasty; retried at once, because name servers sometimes fail
+_TRIES_WITHOUT_SERVER = 2  # for `hasty` callers; retried at once, in case a name server failed
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 30.0  # a server may request hours
 SMALL_BYTES = 128 * 1024 * 1024  # the largest index for a distribution is 60 MB
@@ -330,7 +330,7 @@ class Network:
 
             session = requests.Session()
             session.headers["User-Agent"] = f"rocenv/{__version__}"
-            # Ranges and hashes refer to the stored file.
+            # Request no compression, because ranges and hashes refer to the stored file.
             session.headers["Accept-Encoding"] = "identity"
             adapter = PacedAdapter(self.least_bytes_per_s, self.slow_after_s, self.read_timeout_s)
             session.mount("http://", adapter)

@@ -88,7 +88,7 @@ def poison(count: int, precision: Precision) -> bytes:
 
 
 def expected_element(row: Iterable[float], column: Iterable[float], precision: Precision) -> Expected:
-    """Compute one inner product in float64 and its bound, for products accumulated in float32."""
+    """Compute an inner product in float64, and its error bound for accumulation in float32."""
     products = list(map(mul, row, column))
     value = sum(products)
     # The float64 reference is itself rounded.

@@ -229,7 +229,7 @@ def _contradict(result: RungResult, device: RungResult | None) -> RungResult:
 
 
 def _with_standin_mark(result: RungResult, load: RungResult | None) -> RungResult:
-    """Mention the fakes even if the child died before it could."""
+    """Mention that fake libraries are in use, even if the child died before it could."""
     in_use = load is not None and STANDIN in load.detail
     met = result.status != "skipped" and result.rung not in ("files", "torch")
     if not in_use or not met or STANDIN in result.detail:

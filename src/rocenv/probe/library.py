@@ -23,7 +23,7 @@ SUCCESS = 0
 # Windows then looks for dependencies among loaded libraries, in the library's own folder, in System32, and
 # on PATH, which begins with the env's folders. ctypes' default excludes PATH, so nvcuda.dll failed to load
 # if HIP was only on PATH; `winmode=0`, the usual workaround, excludes the library's own folder. Libraries
-# from the wrong folder are detected later in the list of loaded modules. Source: vladmandic/sdnext#4259;
+# from the wrong folder are detected later, in the list of loaded modules. Source: vladmandic/sdnext#4259;
 # patientx/ComfyUI-Zluda#401;
 # https://learn.microsoft.com/en-us/windows/win32/api/libloaderapi/nf-libloaderapi-loadlibraryexw
 _WINMODE = 0x00000008

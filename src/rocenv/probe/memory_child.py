@@ -143,7 +143,7 @@ def fill(
             piece = min(piece, bound - sum(block.size_bytes for block in blocks))
             if piece < least:
                 break
-            # Divide one block's marks among all pieces, because fully marking thousands would take minutes.
+            # All pieces share one block's marks; fully marking thousands of pieces takes minutes.
             marks = max(_MIN_MARKS, _MARKS * piece // bound)
             block = _allocate(runtime, piece, number=len(blocks) + 1, marks=marks)
             if isinstance(block, Block):

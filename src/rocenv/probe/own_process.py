@@ -74,7 +74,7 @@ def parse_maps(text: str) -> frozenset[str]:
         if len(fields) < 6 or not fields[5].startswith("/"):
             continue
         path = fields[5].removesuffix(" (deleted)").replace("\\012", "\n")
-        # Executable mappings that are not libraries: runtimes map GPU device files, and closures use
+        # Not all executable mappings are libraries: runtimes map GPU devices, and libffi closures use
         # anonymous files.
         generated = path != fields[5] or path.startswith("/dev/")
         if ("x" in fields[1] and not generated) or ".so" in os.path.basename(path):

@@ -83,7 +83,7 @@ def _lookup(prefix: Prefix, lock: Lock) -> dict[str, Any]:
     python, script = prefix.path / lock.python, Path(__file__).with_name("rocm_lookup.py")
     return {
         "lookup": (str(python), "-I", str(script)),
-        # Packages from early releases have their own versions, such as `0.1.dev0`.
+        # In early releases, package versions such as `0.1.dev0` differ from the release's version.
         "release": next((each.version for each in rocm.artifacts if each.name == "rocm"), ""),
         "repair": shell_join("rocenv", "repair", prefix.name),
     }

@@ -99,7 +99,7 @@ if sys.platform == "win32":
         """Explain why a library cannot be loaded, listing missing dependencies if possible."""
         if not os.path.exists(path):
             return f"file `{path}` does not exist"
-        # For error 126, ctypes has its own message, without the number.
+        # For error 126, ctypes raises a FileNotFoundError that lacks the number.
         code = _MODULE_NOT_FOUND if isinstance(error, FileNotFoundError) else error.winerror
         if code == _INIT_FAILED:
             return f"its initialization failed (WinError {code}: {error.strerror})"

@@ -2,8 +2,8 @@
 
 The resolver does no I/O and does not read the clock. There are three kinds of sets: `linux`, `zluda` (Windows
 with ZLUDA) and `windows` (ROCm itself). Each module enumerates its combinations, documents its order of
-preference, and describes violated constraints. `combination` filters and sorts them and finds a minimal
-explanation. The order of rows in the files does not matter.
+preference, and describes violated constraints. `combination` filters and sorts the combinations, and finds
+a minimal explanation. The order of rows in the files does not matter.
 
 The resolver does not know which channels are reachable: `plan` takes the first candidate that it can
 download, and reports those that it could not.
@@ -41,7 +41,7 @@ __all__ = ["Candidate", "Choice", "resolve"]
 
 
 def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) -> Iterator[Candidate]:
-    """Find the sets that satisfy a request, best first; one per ROCm release and way to support the target.
+    """Find the sets for a request, best first; one per ROCm release and kind of support for the target.
 
     Raises:
         RocenvError: A SPEC or the driver is not a valid version, or ZLUDA is requested for several targets;

@@ -2,14 +2,14 @@
 
 A release comes as packages or as wheels (`RocmWheels`); both are ranked together.
 
-The first difference decides:
+Sets are compared by these criteria, and the first difference decides:
 
 1. How the release supports the target: with its own kernels; with an override that works; with one that
 needs care; with wheels that are built for it but possibly never tested on it; or with a compiler that
 supports the target although rocBLAS has no kernels for it.
-2. A release tested with the machine's kernel driver, or on a kernel as old as the machine's, if known.
-3. Packages before wheels, unless PyTorch or `--dev` is requested: programs other than Python find libraries
-by their package names, but wheels use different names and have no search path.
+2. A release tested with the machine's kernel driver, or on a kernel no newer than the machine's, if known.
+3. Packages before wheels, unless PyTorch or `--dev` is requested: non-Python programs look for libraries
+under the names that packages use, but wheels use different names and have no search path.
 4. Support for the target: by the vendor; marked release-ready by the builders; only in the libraries.
 5. The vendor's own channel before a distribution's.
 6. How reliable the data about the release and the target is: stated by the vendor or tested, reported,
@@ -264,7 +264,7 @@ def _why(way: Way, case: Case) -> str:
 
 
 def _without_kernels(way: Way, case: Case) -> list[str]:
-    """List the targets without kernels in the release's BLAS; a set for several targets needs only one."""
+    """List the set's targets, all or some, that have no kernels in the release's BLAS."""
     served = (way.runs_as, *case.request.more_targets)
     return [each for each in served if each not in way.row.blas] or [way.runs_as]
 

@@ -9,7 +9,7 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from rocenv.core.model import Request
 
-NO_TORCH = "none"  # requested explicitly, although PyTorch is the default
+NO_TORCH = "none"  # from `--no-torch`; with ZLUDA, PyTorch is the default
 
 _OPTIONS = ("rocm", "zluda", "torch", "python", "target", "channel", "driver", "app")
 
@@ -56,8 +56,8 @@ def resolve_command(request: Request, here: str = "linux") -> str:
 def no_set(request: Request) -> str:
     """Format the error for an impossible request: `No ROCm and PyTorch combination works on gfx1033`.
 
-    If the request includes versions, there could be sets that rocenv does not know about: `rocenv has no set
-    with ROCm 6.4.9 for …`.
+    If the request includes versions, a set that rocenv does not know about could work, so the error is
+    `rocenv has no set with ROCm 6.4.9 for …`.
     """
     if any(spec not in ("", "*") for spec in (request.rocm, request.zluda, request.torch)):
         return f"rocenv has no set with {_components(request)} for {_place(request)}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocenv.resolve.combination import Case, Constraints
 
 
-# AMD supports a target; its builders mark it release-ready; neither, or unknown.
+# Supported by AMD; only marked as release-ready by its builders; neither, or unknown.
 SUPPORTED, READY, BUILT = range(3)
 
 
@@ -73,7 +73,7 @@ def promised(row: RocmWheels, targets: Collection[str]) -> str:
 
 
 def torch_option(row: TorchSet, case: Case) -> Option:
-    """Describe a PyTorch release as an option; older builds have fewer companion packages and fixes."""
+    """Describe a PyTorch release as an option; newer builds have more fixes and rank higher."""
     request, glibc = case.request, case.machine.glibc
     unfit = unmet(
         # A request can include the build: `==2.5.1+rocm6.2`.
@@ -81,7 +81,7 @@ def torch_option(row: TorchSet, case: Case) -> Option:
         python=any_meets(request.python, row.python, "--python"),
         glibc=not (row.glibc and glibc) or allows(f">={row.glibc}", glibc),
     )
-    # Builds on AMD's lists have matching torchvision and torchaudio.
+    # Prefer builds on AMD's lists, which have matching torchvision and torchaudio.
     doubt = STATUS_RANK[row.status] if row.channel else 0
     rank = (not row.released, doubt, newest_first(row.version), newest_first(row.rocm), row.channel)
     return Option(row=row, rank=rank, broken=unfit)

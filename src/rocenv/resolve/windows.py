@@ -1,8 +1,8 @@
 """Sets for Windows without ZLUDA: ROCm as Python wheels, or the HIP SDK alone without PyTorch.
 
-The first difference decides: wheels before the SDK; AMD supports the target, its builders mark it
-release-ready, or it is only built; how reliable the data about the release is; the newest ROCm; a PyTorch
-release that AMD lists for it, then the newest.
+The first difference decides: (1) wheels before the SDK; (2) support for the target: by AMD, marked
+release-ready by the builders, or only built; (3) how reliable the data about the release is; (4) the newest
+ROCm; (5) a PyTorch release that AMD lists for this ROCm; (6) the newest PyTorch.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rocenv.resolve.combination import Case
 
 CHANNEL = "hip-sdk"
-MISFITS = frozenset(["build", "pack"])  # violated by incompatible components
+MISFITS = frozenset(["build", "pack"])  # constraints that incompatible components violate
 
 _LEVELS = {"official": 0, "deprecated": 1, "libraries": 2, "runtime": 3, "unsupported": 4}
 _PROMISES = {
@@ -219,7 +219,7 @@ def _packs_for(sdk: HipSdk, case: Case) -> list[Pack]:
 
 
 def packs_of(case: Case) -> list[Pack]:
-    """List the rocBLAS packs for the target, whatever its features, because Windows uses only one variant."""
+    """List the rocBLAS packs for the target with any features; Windows uses only one variant."""
     return [
         row
         for row in case.matrix.pack
@@ -241,7 +241,7 @@ def _torch_option(row: TorchSet, case: Case) -> Option:
 
 
 def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Option:
-    """Prefer PyTorch releases that app developers recommend in such a set or pair with the build."""
+    """Prefer PyTorch releases that app developers recommend or pair with the build."""
     torch: TorchSet = option.row
     named = any(
         row.torch and allows(row.torch, torch.version) and allows(row.zluda, build.version) for row in good

@@ -87,7 +87,8 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
 
     The URL of a file in a bundle says nothing about its origin. Therefore, the review lists the file unless
     its hash is in this home, in rocenv's data, or in an index that its distributor signed. Even if the hash
-    is found there, the URL must be known, because the env keeps it for repairs.
+    is in one of these places, the URL must be known (except for wheels that were already downloaded),
+    because the env keeps it for repairs.
 
     Raises:
         DataError: The lock changes a variable that locks are not allowed to change.

@@ -291,13 +291,13 @@ def _closure(
     for name, target in product(row.kernels, request.targets):
         if name in builds and row.kernels[name].replace("{target}", target) not in versions:
             raise NotAvailable(f"{name}=={builds[name].version} has no kernels for {target}")
-    if not rocm.flat:  # builds in a flat index are named by date
+    if not rocm.flat:  # versions in a flat index contain a date, not a ROCm release
         _require_one_release(versions, _rocm_of(builds["torch"].version))
     return versions
 
 
 def _require_one_release(versions: Mapping[str, str], release: str) -> None:
-    """Raise NotAvailable if any selected build is for a different ROCm release; mixes fail at run time."""
+    """Raise NotAvailable if a build is for another ROCm release; mixed builds fail at run time."""
     for name, version in versions.items():
         if _rocm_of(version) not in ("", release):
             raise NotAvailable(
@@ -314,7 +314,7 @@ def _with_dependencies(
     python: Interpreter,
     context: Context,
 ) -> tuple[Artifact, ...]:
-    """Add the wheels of the dependencies, from the same index unless it has only AMD's own packages."""
+    """Add the dependencies' wheels, from the same index unless it has only AMD's own packages."""
     if rocm.flat:
         indices, uv = general_indices(os.environ, context.network), Uv.for_context(context)
         return with_companions(builds, versions, index_urls=indices, python=python, uv=uv)

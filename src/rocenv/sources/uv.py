@@ -37,9 +37,9 @@ _LOG = "off,uv_client=debug"  # uv logs each request and redirect; `Outcome` loo
 # Marks uv's cache while uv may store pages from unencrypted URLs; the mark remains if rocenv is killed.
 _UNCHECKED = ".unchecked-"
 _OUTPUT_LIMIT_BYTES = 64 << 20  # torch's lock is about 100 kB
-# These could affect package selection, the interpreter, or certificate verification.
+# Variables that could affect package selection, the interpreter, or certificate verification.
 _DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV|__PYVENV_LAUNCHER__|GIT_SSL_NO_VERIFY")
-# These only control how uv reaches servers and where interpreters come from.
+# Exceptions: variables that only control how uv reaches servers and where interpreters come from.
 _KEPT = frozenset(
     {
         "UV_HTTP_CONNECT_TIMEOUT",
@@ -224,7 +224,7 @@ class Uv:
     def _discard_cache(self) -> None:
         """Clear uv's cache, which may contain a page from an unencrypted URL, stored under the index's URL.
 
-        If that fails, the marks stay, and the next call tries again.
+        If that fails, the `.unchecked-` marks stay, and the next call tries again.
         """
         self.run("cache", "clean", offline=True)
 
@@ -332,7 +332,7 @@ def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
     """
     kept = {name: value for name, value in environ.items() if name.upper() != "HTTP_PROXY"}
     if not {"HTTPS_PROXY", "ALL_PROXY"} & {name.upper() for name, value in kept.items() if value}:
-        # Without an https proxy, NO_PROXY can only apply to http.
+        # Without an https proxy, NO_PROXY would only bypass the unreachable http proxy.
         kept = {name: value for name, value in kept.items() if name.upper() != "NO_PROXY"}
     return kept | {"http_proxy": _NOWHERE}
 

@@ -1,8 +1,8 @@
 """Resolve PyTorch's requirements to exact wheels with hashes.
 
 torch, its GPU companions, and all dependencies come only from the index in the matrix row, which prevents
-uv from selecting a CPU build or a build for another GPU. Other packages that the row pins (numpy) come from
-the system's general index and replace those from the row's index.
+uv from selecting a CPU build or a build for another GPU. The exceptions are other packages that the row
+pins, such as numpy: they come from the system's general index and replace those from the row's index.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Local filesystems with locks, hard links and permissions.
 _SUITABLE = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "xfs", "zfs"})
-# Folders where the system or desktop mounts disks; root owns them, so exclude them if root runs rocenv.
+# Where the system or desktop mounts disks; if root runs rocenv, `_is_usable` would accept these.
 _OF_SYSTEM = frozenset(
     {"boot", "efi", "etc", "home", "media", "nix", "opt", "root", "run", "snap", "tmp", "usr", "var"}
 )

@@ -64,7 +64,7 @@ _REPORTED_BY_SHELLS = (
     *("SIGSEGV", "SIGPIPE", "SIGTERM", "SIGXCPU", "SIGXFSZ", "SIGSYS"),
 )
 _CONTROL_C = 0xC000013A
-_OWN_NEGATIVE = 0xFFFF0000  # the exit codes -1, -2, … are above this
+_OWN_NEGATIVE = 0xFFFF0000  # as unsigned numbers, the exit codes -1, -2, … are above this
 _LAST_SIGNAL = 255
 
 

@@ -53,8 +53,8 @@ def sha256_of(path: Path) -> str:
 def clone_file(source: Path, destination: Path) -> str:
     """Copy `source` to `destination`, which must not exist, without duplicating data if possible.
 
-    Returns the method used: `hardlink`, `reflink` or `copy`. It tries the next method on filesystems without
-    hard links (some cloud folders, exFAT), across devices, and at link limits.
+    Returns the method used: `hardlink`, `reflink` or `copy`. If hard links do not work (in some cloud
+    folders, on exFAT, across devices, or at a file's link limit), it tries the other methods.
     """
     try:
         os.link(source, destination)
@@ -91,7 +91,7 @@ def move(source: Path, destination: Path) -> None:
 
     On Windows, retry for a few seconds, because virus scanners can keep new files open.
     """
-    # For folders: `rename` can change just the case of a name, and on Windows it never replaces anything.
+    # `os.rename` can change just the case of a folder's name, and on Windows replaces nothing.
     rename = os.rename if os.path.isdir(source) else os.replace
     end = time.monotonic() + (_RETRY_FOR_S if WINDOWS else 0.0)
     while True:

@@ -72,7 +72,7 @@ def _open(path: Path) -> int:
             f"`{path}` is not a regular file, so rocenv cannot lock it", hints=(f"remove `{path}`",)
         ) from error
     if not WINDOWS:
-        with contextlib.suppress(OSError):  # another group member owns it
+        with contextlib.suppress(OSError):  # another group member may own it
             if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
                 os.fchmod(descriptor, mode)
     return descriptor

@@ -46,7 +46,7 @@ class Answers:
     files: dict[str, tuple[str, int]] = field(default_factory=dict)
     folders: dict[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
     opened: dict[str, int] = field(default_factory=dict)
-    reached: dict[str, int] = field(default_factory=dict)  # judging by the mode alone
+    reached: dict[str, int] = field(default_factory=dict)  # as if opened, judging by the mode alone
     real: dict[str, str] = field(default_factory=dict)  # paths with links resolved
     tried: dict[tuple[str, str], Plain] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)

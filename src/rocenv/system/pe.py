@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Source: learn.microsoft.com, "PE Format", Machine Types
 _MACHINES = {0x8664: "64-bit", 0x14C: "32-bit", 0xAA64: "ARM64", 0x1C0: "ARM", 0x1C4: "ARM"}
 _IMPORTS, _EXPORTS, _RESOURCES = 1, 0, 2  # numbers of the data directories
-# The loader resolves these through an internal table; the files do not have to exist. Source:
+# Prefixes of names that the loader resolves through an internal table, without files. Source:
 # learn.microsoft.com, "Windows API sets"
 _API_SETS = ("api-ms-", "ext-ms-")
 _SHOWN = 3

@@ -259,8 +259,8 @@ def kill_group(child: subprocess.Popen[bytes]) -> None:
 def stop_group(child: subprocess.Popen[bytes], wait_s: float) -> bool:
     """Ask a child of `start_group` to exit, then kill its group; return whether it ended.
 
-    Waits at most twice `wait_s`, because the kernel cannot kill a process that is waiting for a disk or a
-    driver.
+    Waits at most twice `wait_s`, even for a process that cannot be killed because it is waiting for a disk
+    or a driver.
     """
     for number in (signal.SIGTERM, 0 if WINDOWS else signal.SIGKILL):
         if child.poll() is None:
@@ -322,9 +322,9 @@ def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None
 
 @contextlib.contextmanager
 def _terminations() -> Iterator[list[int]]:
-    """Collect SIGTERM and SIGHUP, because a child in its own group would outlive this process.
+    """Record SIGTERM and SIGHUP instead of exiting at once, so that the child can be stopped first.
 
-    A handler that raises could interrupt the child's start, and then nothing would stop that child.
+    The handler does not raise, because that could interrupt the child's start, and then nothing would stop that child.
     """
     received: list[int] = []
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
@@ -347,10 +347,10 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a child in the foreground, wait for it, and return its exit code.
 
     Keyboard interrupts go to the child, and this process keeps waiting. The code has the form that
-    `subprocess` uses: unsigned, with all 32 bits, on Windows; a negative signal number elsewhere. Use
+    `subprocess` uses: unsigned, with all 32 bits, on Windows; elsewhere, a negative signal number if a signal killed the child. Use
     `own_exit_code` to exit with it.
     """
-    # Use no-op handlers, because the child would inherit ignored signals. Set them before it starts.
+    # Use no-op handlers, not SIG_IGN, which the child would inherit. Set them before it starts.
     with handled(dict.fromkeys(("SIGINT", "SIGQUIT", "SIGBREAK"), lambda *_: None)):
         return start_child(argv, environ).wait()
 

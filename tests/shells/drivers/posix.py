@@ -130,7 +130,7 @@ class Zsh(Posix):
 class Dash(Posix):
     name = "dash"
     program = "dash"
-    has_own_variables = False  # dash cannot distinguish them from environment variables
+    has_own_variables = False  # dash cannot tell its own variables from environment variables
     modes: ClassVar[dict[str, str]] = {
         "plain": "",
         "nounset": "set -u",

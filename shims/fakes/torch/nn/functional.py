@@ -43,7 +43,7 @@ def conv2d(image, weight, padding=0):
 
 
 def _patches(planes, shape, window, padding, size):
-    """Return the inputs to multiply by each window element."""
+    """Return, for each window element, the inputs that it is multiplied by."""
     height, width = shape
     padded_width = width + 2 * padding
     found = array(planes[0].typecode)

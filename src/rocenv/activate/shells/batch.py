@@ -1,8 +1,9 @@
 """Windows cmd: `activate.bat`, and `bin/deactivate.bat`, which is on `PATH` while the env is active.
 
 cmd reads scripts in the console's code page, so scripts are plain ASCII and do not change the code page. If
-the prefix is not ASCII, the script derives it from its own path, after checking the parts that it can
-compare. Prefixes and values that cmd would misread are rejected earlier (`changes.against_cmd`); if an
+the prefix is not ASCII, the script derives it from its own path, after checking that path's length and its
+ASCII beginning and end. Prefixes and values that cmd would misread are rejected earlier
+(`changes.against_cmd`); if an
 existing variable contains such characters, the script refuses to run.
 """
 
@@ -58,7 +59,7 @@ def encode(script: str) -> bytes:
 def _placed(env: Env, change: EnvChange) -> EnvChange:
     from msgspec import structs  # imported late, because the hook does not use values
 
-    # Only URLs contain `%`, and they spell the prefix differently.
+    # Doubling `%` never changes the prefix: only URLs contain `%`, and they spell it differently.
     return structs.replace(change, value=change.value.replace("%", "%%").replace(env.prefix, _PREFIX))
 
 
@@ -127,7 +128,7 @@ def _check(name: str, where: str = "checked") -> str:
 
 
 def _copies(ident: str, name: str, value_of: str) -> str:
-    """Render code that copies values for a subroutine, the only way to keep cmd from parsing them again."""
+    """Render code that copies values for a subroutine, because cmd would reparse its arguments."""
     copies = {"V": value_of, "W": f"_ROCENV_NEW_{ident}_{name}", "O": f"_ROCENV_OLD_{ident}_{name}"}
     copies["A"] = f"_ROCENV_ADD_{ident}_{name}"
     return "\n".join(f'@set "_ROCENV_{short}=%{source}%"' for short, source in copies.items())

@@ -116,7 +116,7 @@ set _rocenv_l=:{":".join(map(quote, newest))}$_rocenv_l:q
 
 
 def _unmark(mark: str) -> str:
-    # A venv activated on top of the env has prepended its own label and saved the old prompt.
+    # A venv activated on top of the env has saved the prompt with our label, and prepended its own.
     return f"""\
 if ($?_OLD_VIRTUAL_PROMPT) then
 set _OLD_VIRTUAL_PROMPT=$_OLD_VIRTUAL_PROMPT:s/{mark}//:q

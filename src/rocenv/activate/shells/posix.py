@@ -1,12 +1,12 @@
 """POSIX sh, bash, zsh, ksh, and dash: one script for all of them, which does not start any process.
 
-bash reads code slowly, so the script is short and optimized for the usual case, in which none of the
-variables are set on the machine. Other code is in a second file, which bash and zsh keep in a variable until
+bash reads code slowly, so the script is short and optimized for the usual case, in which none of the env's
+variables are already set. Other code is in a second file, which bash and zsh keep in a variable until
 they need it, so you can deactivate an env even after it is removed.
 
 bash on Windows (Git, MSYS2, Cygwin) uses the same script. There, `PATH` is a list of paths such as `/c/Users`
 (MSYS2, Git) or `/cygdrive/c/Users` (Cygwin), which the runtime converts for Windows programs; all other
-values use Windows' own format. The script determines which form `PATH` has from the shell's variables,
+values use Windows' own format. The script uses the shell's variables to determine which form `PATH` has,
 because `cygpath` would start a process.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LIBRARY = ".rocenv/activate.sh"
 # The drive mount point. Source: MSYS2 and Cygwin documentation, "The Cygwin Mount Table"
 ROOTS = {"CYGWIN": "/cygdrive", "MSYS": ""}
-# A placeholder for the drive mount point, which never occurs in Windows paths or values.
+# Stands for the drive mount point; never occurs in Windows paths or values.
 _ROOT = "\1root\1"
 
 

@@ -74,7 +74,7 @@ def _to_run(path: str) -> str:
 
 
 def files(env: Env) -> dict[str, str]:
-    """Render the script, or one that only reports an error if a path or value is not UTF-8."""
+    """Render the script or, if a path or value is not UTF-8, one that only reports an error."""
     variables = (
         f"@{{ Name = {quote(name)}; Entries = {_array(env.lists.get(name, ()))}; Old = $null; New = $null }}"
         for name in env.changed

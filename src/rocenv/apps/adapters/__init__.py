@@ -22,7 +22,7 @@ class Adapter(Protocol):
 
         Args:
             context: The launch.
-            given: The user's arguments, and those that this version accepts.
+            given: The user's arguments, and those that this version of the app accepts.
             devices: The GPUs that the program will use, as it lists them; () if it does not list any.
         """
 

@@ -98,7 +98,7 @@ def tune_llama_cpp(context: LaunchContext, given: Given, devices: Sequence[Devic
 
 
 def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Device]) -> Tuning:
-    """Propose the same for a llamafile, plus arguments for GPUs without a working rocBLAS."""
+    """Propose a llamafile's layers or free memory, and arguments that avoid a broken rocBLAS."""
     file = program_file(program_words(context.start), context.start.environ.get("PATH", ""))
     packed = (packed_in(file) if file else Packed()).with_users(given.words)
     tuning, plan = _measure(context, given, devices, packed)

@@ -172,7 +172,7 @@ def _resolve(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> Found:
     roots = tuple((Relation(name),) for name in row.packages)
     patterns = matrix.keep_out_patterns
     library = matrix.c_library[0].package
-    # Keep packages that a row lists explicitly: Blender embeds Python.
+    # Never exclude packages that a row lists explicitly; Blender, for example, embeds Python.
     packages = closure(roots, lists, (*patterns, library), row.packages)
     demands = (*demands_on(packages, library), row.glibc or "0")
     glibc = upstream(max(demands, key=version_key))

@@ -218,7 +218,7 @@ def refresh(
         limit_bytes=RELEASE_BYTES,
     )
     if kept and answer.unchanged:
-        # A mirror that an attacker has frozen would send this response forever.
+        # A malicious mirror could always send this response, so the dates are checked below.
         state = structs.replace(kept, checked_s=time.time(), older="")
     else:
         state = _verified(place, answer)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rocenv.data.releases import Repo
     from rocenv.net import Network
 
-# Symbolic bases for mirrors from apt's configuration: Debian's, and the ones for the system's own release.
+# These bases stand for mirrors in apt's configuration: Debian's, or the system's own.
 DEBIAN = "debian:"
 HOST = "host:"
 ARCHITECTURE = "amd64"
@@ -182,7 +182,7 @@ def all_entries() -> tuple[Entry, ...]:
 
 
 def _addresses(uri: str) -> list[str]:
-    """List the URLs that a URI stands for: Debian's cloud images specify a file that lists mirrors."""
+    """List the URLs that a URI stands for; it can specify a list, as in Debian's cloud images."""
     kind, _, path = uri.partition(":")
     if kind != "mirror+file":
         return [uri]

@@ -148,7 +148,7 @@ def _is_proof(status: bytes) -> bool:
 
     Source: GnuPG, doc/DETAILS
     """
-    # EXPKEYSIG: the key has expired since it signed the message. For a revoked key, gpgv prints neither line.
+    # EXPKEYSIG: the key has since expired. A revoked key yields neither GOODSIG nor EXPKEYSIG.
     good = re.findall(rb"^\[GNUPG:\] (?:GOODSIG|EXPKEYSIG) ", status, re.MULTILINE)
     # [GNUPG:] VALIDSIG CA8B... 2026-11-20 1795177117 0 4 0 1 10 01 CA8B...: time and hash
     valid = re.findall(rb"^\[GNUPG:\] VALIDSIG \S+ \S+ (\d+) (?:\S+ ){4}(\d+) ", status, re.MULTILINE)

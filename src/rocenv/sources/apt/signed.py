@@ -43,7 +43,7 @@ class SignedIndex:
 
     @property
     def key(self) -> Path | None:
-        """The key that signed it, or None if every machine that runs that distribution has the key."""
+        """The key that signed `InRelease`, or None if the distribution itself includes the key."""
         return self.index.folder / _KEY if self.index.repo.key_url else None
 
     @property

@@ -44,7 +44,7 @@ function _rocenv_enter
         builtin printf %s __LIBRARY__ | builtin source
         $argv
     end
-    # If the env is active, the hook does not change it; otherwise deactivate it and any on top of it, and start over.
+    # If the env is active, the hook does nothing; other callers first deactivate it and any on top.
     if builtin contains -- __IDENT__ $_ROCENV_STACK
         set -q argv[2]
         and return 0

@@ -1,6 +1,6 @@
 ## The nushell hook, which reads an env's data; follows `nu-library.nu`.
 ##
-## Like `$env._ROCENV`, `$env._ROCENV_FOLDER` is not a string. `files` lists the possible paths of a `.rocenv`, starting
+## Like `$env._ROCENV`, `$env._ROCENV_FOLDER` is not a string, so programs do not inherit it. `files` lists the possible paths of a `.rocenv`, starting
 ## from `folder`; `seen` is the path and first line of the last one, '' if there was none, or null to force another
 ## check; `own` is the ident of the env that the hook activated.
 ##

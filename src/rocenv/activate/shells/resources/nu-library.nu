@@ -7,8 +7,8 @@
 ## The state is `$env._ROCENV`, a list with a record for each active env, newest first. It is not a string, so programs
 ## do not inherit it; it disappears with the last env. The command `deactivate` remains.
 ##
-## The result is first computed as data (`plan`, name -> value, or null to unset) and then applied at once: a command
-## that sets a variable and then hides it would reveal the caller's value. `text` is what a program receives if the
+## The result is first computed as data (`plan`, name -> value, or null to unset) and applied in one step: a command
+## that sets a variable and then hides it brings back the caller's value. `text` is what a program receives if the
 ## value is a list, as for `PATH` and variables that the user converts. `%` calls a builtin instead of a user's command.
 def text [value: any] {
   if ($value | %describe) =~ '^(list|table)' { $value | %str join ':' } else { $"($value)" }

@@ -7,8 +7,8 @@
 ##   _ROCENV_DO              `builtin` or `command`: calls a command even if a function has the same name
 ##   _ROCENV_LIB_IDENT       the text of posix-library.sh, in shells that can store it; otherwise empty
 ##   _ROCENV_STACK           idents of the active envs, each followed by a space, newest first
-##   _ROCENV_OLD_IDENT_NAME  NAME's old value after x (exported) or s (only set); absent if unset
-##   _ROCENV_NEW_IDENT_NAME  the letter x and a list's value in the env
+##   _ROCENV_OLD_IDENT_NAME  x (if exported) or s, then NAME's old value; absent if NAME was unset
+##   _ROCENV_NEW_IDENT_NAME  x, then NAME's value in the env; only for lists such as PATH
 ##   _ROCENV_CACHE_IDENT     the cache folder, if the env changes cache variables
 ##   _ROCENV_PS1_IDENT       the text that was prepended to the prompt
 ##   _ROCENV_OURS            x if `deactivate` is ours; another tool's is kept

@@ -1,4 +1,4 @@
-## Functions in every `Activate.ps1`; the last `deactivate` removes them.
+## Functions that every `Activate.ps1` contains. Deactivating the last env removes them.
 ##
 ## `$_RocenvStack` contains a hashtable for each active env, newest last. `$_RocenvPrompt` is the previous
 ## `prompt`, or null. The user's redefinitions have no effect here: environment variables are accessed through .NET,

@@ -1,6 +1,6 @@
 ## The xonsh hook: Python code that runs in its own namespace, like the scripts.
 ##
-## The program runs as a plain subprocess, because a xonsh alias is either a function or a command. Ctrl-C in the
+## The `rocenv` alias is a function, which hides the command, so it runs the program as a subprocess. Ctrl-C in the
 ## terminal also interrupts the program, so xonsh waits until the program has handled it. xonsh builds the prompt before
 ## the `on_pre_prompt` event, so `follow` must run earlier.
 import os

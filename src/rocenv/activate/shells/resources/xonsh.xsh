@@ -6,7 +6,7 @@
 ##   aliases["deactivate"], aliases["rocenv_deactivate"]
 ##   sys.modules["_rocenv"]  .stack, pairs of an ident and the function that deactivates the env, newest last
 ##                           .deactivate, the function that deactivates the newest env
-##                           .offered, the alias if it is ours; another tool's is kept
+##                           .offered, our `deactivate` alias, or None if another tool already has one
 ##
 ## A script calls only these functions of another env's script, because a different version may have written it.
 ##
