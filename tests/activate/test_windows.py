@@ -1,5 +1,4 @@
-"""The parts of Windows activation that do not need Windows: how changes are applied, rejected values, PowerShell's
-grammar.
+"""Windows activation without Windows: how changes are applied, rejected values, and the grammar of PowerShell.
 
 `tests/windows/test_cmd.py` tests the cmd script.
 """

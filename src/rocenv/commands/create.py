@@ -170,8 +170,8 @@ def _require_compatible(
 def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
     """Replace `rocenv resolve` in an error's suggestions with `rocenv create`.
 
-    Commands for other systems are left unchanged, because sets for those systems can only be planned here. Without `has_target`,
-    omit the target, because it is this machine's.
+    Commands for other systems are left unchanged, because sets for those systems can only be planned here.
+    Without `has_target`, omit the target, because it is this machine's.
     """
     try:
         yield

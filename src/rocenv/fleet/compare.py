@@ -43,8 +43,8 @@ def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[s
         results: The nodes' results.
         gpus_before: Node -> the most GPUs that it has had.
         states: Node -> its state in Slurm if that is why it was not checked, `not-started` if Slurm could
-            not start the step, or `silent` if it was checked just now (used only if it has no result). There are no entries if the results
-            were collected earlier.
+            not start the step, or `silent` if it was checked just now (used only if it has no result).
+            There are no entries if the results were collected earlier.
     """
     answers = results.newest.values()
     found = [

@@ -109,7 +109,8 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
 def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
     """Write constraints that keep pip and uv from replacing this ROCm's wheels, if the env uses any.
 
-    These wheels have local versions such as `+rocm10.0.0`, which no other index offers. triton is listed even if it has none.
+    These wheels have local versions such as `+rocm10.0.0`, which no other index offers. triton is listed
+    even if it has none.
     """
     place = prefix.path / CONSTRAINTS
     if not any(change.value.endswith(f"/{CONSTRAINTS}") for change in lock.environment):

@@ -253,7 +253,8 @@ def _graph(layout: ModelLayout, use: Use) -> int:
 def _graphs(layout: ModelLayout, use: Use, graph: int) -> tuple[int, ...]:
     """Return the size of the compute buffer with 0, 1, 2 … layers on the GPU.
 
-    The buffer has room for the largest matrix that stays in system memory, because llama.cpp copies such matrices to the GPU, one at a time, to multiply whole batches.
+    The buffer has room for the largest matrix that stays in system memory, because llama.cpp copies such
+    matrices to the GPU, one at a time, to multiply whole batches.
     """
     output = _logits(layout, use, 2) + layout.output_matrix_bytes
     wide = _F32 * use.batch * _WIDE_COPIES * layout.feed_forward

@@ -324,7 +324,8 @@ def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None
 def _terminations() -> Iterator[list[int]]:
     """Record SIGTERM and SIGHUP instead of exiting at once, so that the child can be stopped first.
 
-    The handler does not raise, because that could interrupt the child's start, and then nothing would stop that child.
+    The handler does not raise, because that could interrupt the child's start, and then nothing would stop
+    that child.
     """
     received: list[int] = []
     names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
@@ -347,8 +348,8 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a child in the foreground, wait for it, and return its exit code.
 
     Keyboard interrupts go to the child, and this process keeps waiting. The code has the form that
-    `subprocess` uses: unsigned, with all 32 bits, on Windows; elsewhere, a negative signal number if a signal killed the child. Use
-    `own_exit_code` to exit with it.
+    `subprocess` uses: unsigned, with all 32 bits, on Windows; elsewhere, a negative signal number if a
+    signal killed the child. Use `own_exit_code` to exit with it.
     """
     # Use no-op handlers, not SIG_IGN, which the child would inherit. Set them before it starts.
     with handled(dict.fromkeys(("SIGINT", "SIGQUIT", "SIGBREAK"), lambda *_: None)):

@@ -4,10 +4,10 @@
 ## env's data, and `$caller`, the namespace in which the script is evaluated.
 ##
 ## elvish has no variables that are visible to all code, so active envs are stored in `$after-chdir`, which contains a
-## function for each active env, newest last. When called by `cd`, the function has no effect; with `&rocenv` it outputs
-## a map: the env's `ident`; `leave`, which deactivates the env; `adopt`, which takes over the final cleanup from the
-## env on top of it. For other envs, a script uses only this map, because a different version may have written their scripts. The
-## state of a variable is its value, or $nil if it is unset.
+## function for each active env, newest last. When called by `cd`, the function has no effect; with `&rocenv` it
+## outputs a map: the env's `ident`; `leave`, which deactivates the env; `adopt`, which takes over the final cleanup
+## from the env on top of it. For other envs, a script uses only this map, because a different version may have
+## written their scripts. The state of a variable is its value, or $nil if it is unset.
 fn say {|text names|
   if (not-eq $names []) { echo "rocenv: "$text":" $@names >&2 }
 }

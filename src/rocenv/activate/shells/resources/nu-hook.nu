@@ -1,8 +1,8 @@
 ## The nushell hook, which reads an env's data; follows `nu-library.nu`.
 ##
-## Like `$env._ROCENV`, `$env._ROCENV_FOLDER` is not a string, so programs do not inherit it. `files` lists the possible paths of a `.rocenv`, starting
-## from `folder`; `seen` is the path and first line of the last one, '' if there was none, or null to force another
-## check; `own` is the ident of the env that the hook activated.
+## Like `$env._ROCENV`, `$env._ROCENV_FOLDER` is not a string, so programs do not inherit it. `files` lists the
+## possible paths of a `.rocenv`, starting from `folder`; `seen` is the path and first line of the last one, '' if
+## there was none, or null to force another check; `own` is the ident of the env that the hook activated.
 ##
 ## Before 0.116, a completer receives the words themselves, whatever its parameter is called; if it returns null,
 ## nushell completes paths. Source: nushell/nushell#18791
