@@ -1,4 +1,4 @@
-"""Windows activation without Windows: how changes are applied, rejected values, and the grammar of PowerShell.
+"""Windows activation without Windows: how changes are applied, rejected values, and PowerShell's grammar.
 
 `tests/windows/test_cmd.py` tests the cmd script.
 """
