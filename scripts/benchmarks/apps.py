@@ -1,4 +1,4 @@
-"""The overhead of `rocenv kernels build` over the bare compiler, and the steps in `rocenv mem probe`.
+"""The overhead of `rocenv kernels build` over the bare compiler, and how many steps `rocenv mem probe` takes.
 
 This uses the ROCENV_HOME from `scripts/apps-lane`, with its Blender env and compiler, and clears the kernel
 cache there. For the memory search, only the steps are counted, on simulated, partly used cards of several

@@ -1,4 +1,4 @@
-/* Stands in for ZLUDA's cublas.dll, using the fake rocBLAS; column-major. Test equipment; see ../README.md. */
+/* Stands in for ZLUDA's cublas.dll, using the fake rocBLAS; column-major. For tests only; see ../README.md. */
 #include "standin.h"
 
 enum {

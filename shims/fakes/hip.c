@@ -1,4 +1,4 @@
-/* Stands in for the HIP runtime (libamdhip64) on the CPU. Test equipment; see ../README.md. */
+/* Stands in for the HIP runtime (libamdhip64) on the CPU. For tests only; see ../README.md. */
 #include "standin.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* Stands in for hipRTC: "compiles" to an ELF header for an AMD GPU with the target's name. Test equipment. */
+/* Stands in for hipRTC: "compiles" to an ELF header for an AMD GPU with the target's name. For tests only. */
 #include "standin.h"
 
 enum { SUCCESS = 0, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6 };

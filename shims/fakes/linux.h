@@ -1,4 +1,4 @@
-/* Linux support for the fakes. Test equipment; see ../README.md. */
+/* Linux support for the fakes. For tests only; see ../README.md. */
 #ifndef ROCENV_STANDIN_LINUX_H
 #define ROCENV_STANDIN_LINUX_H
 

@@ -1,4 +1,4 @@
-/* The fake devices' memory: its size, users, fragmentation, and reported state. Test equipment; see
+/* The fake devices' memory: its size, users, fragmentation, and reported state. For tests only; see
    ../README.md.
 
    Allocations only reserve address space; the system provides each page when it is written. So a test can

@@ -1,4 +1,4 @@
-/* Stands in for ZLUDA's nvcuda.dll: CUDA's driver API, using the fake HIP. Test equipment; see ../README.md. */
+/* Stands in for ZLUDA's nvcuda.dll: CUDA's driver API, using the fake HIP. For tests only; see ../README.md. */
 #include "standin.h"
 
 enum {

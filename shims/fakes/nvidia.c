@@ -1,5 +1,5 @@
 /* Stands in for NVIDIA's cuBLAS in a torch wheel on a machine without NVIDIA's driver: it can be loaded, but every
-   call returns an error. Test equipment; see ../README.md. */
+   call returns an error. For tests only; see ../README.md. */
 #include "standin.h"
 
 enum { NOT_INITIALIZED = 1 };

@@ -1,4 +1,4 @@
-/* Stands in for ZLUDA's nvrtc.dll, which calls NVIDIA's own in 3.8.5 and later. Test equipment; see ../README.md. */
+/* Stands in for ZLUDA's nvrtc.dll, which calls NVIDIA's own in 3.8.5 and later. For tests only; see ../README.md. */
 #include "standin.h"
 
 enum { SUCCESS = 0, INTERNAL_ERROR = 11 };

@@ -1,4 +1,4 @@
-/* A program that prints what it replaces, and exits with STANDIN_EXIT. Test equipment; see ../README.md. */
+/* A program that prints what it replaces, and exits with STANDIN_EXIT. For tests only; see ../README.md. */
 #include <stdio.h>
 #include <string.h>
 

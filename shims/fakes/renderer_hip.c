@@ -1,5 +1,5 @@
 /* Stands in for a renderer's HIP runtime (libamdhip64, 6 and later) on the CPU: devices, memory, and code objects
-   can be queried, but kernels have no effect. So tests can run a program up to its first kernel launch. Test equipment,
+   can be queried, but kernels have no effect. So tests can run a program up to its first kernel launch. For tests only,
    see ../README.md. */
 #include "standin.h"
 

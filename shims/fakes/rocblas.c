@@ -1,4 +1,4 @@
-/* Stands in for rocBLAS on the CPU; column-major, linked against the fake HIP. Test equipment. */
+/* Stands in for rocBLAS on the CPU; column-major, linked against the fake HIP. For tests only. */
 #include "standin.h"
 
 enum { SUCCESS = 0, INVALID_HANDLE = 1, NOT_IMPLEMENTED = 2, INVALID_POINTER = 3, INTERNAL_ERROR = 6 };

@@ -1,4 +1,4 @@
-/* rocBLAS handle creation on Windows. Part of rocblas.c. Test equipment; see ../README.md. */
+/* rocBLAS handle creation on Windows. Part of rocblas.c. For tests only; see ../README.md. */
 #ifndef STANDIN_CRASHES_WITH
 #define STANDIN_CRASHES_WITH "" /* the ZLUDA build whose calls cause an access violation */
 #endif

@@ -1,4 +1,4 @@
-/* Code shared by the fake libraries: failure injection. Test equipment; see ../README.md. */
+/* Code shared by the fake libraries: failure injection. For tests only; see ../README.md. */
 #ifndef ROCENV_STANDIN_H
 #define ROCENV_STANDIN_H
 

@@ -1,6 +1,6 @@
 /* Stands in for torch_cuda.dll and does the work of the fake torch on "cuda". It loads cuBLAS by name, so it gets the
    library that was loaded before; the same applies to nvcuda.dll, which it loads on first use, like the CUDA runtime.
-   Test equipment; see ../README.md. */
+   For tests only; see ../README.md. */
 #include "standin.h"
 
 typedef uintptr_t device_pointer;

@@ -1,5 +1,5 @@
 /* Stands in for libtorch_hip and does the work of the fake torch on "cuda" in a ROCm build. It loads HIP and rocBLAS by
-   name. Test equipment; see ../README.md. */
+   name. For tests only; see ../README.md. */
 #include "standin.h"
 
 int hipInit(unsigned flags);

@@ -1,6 +1,6 @@
 /* Stands in for a library that needs to export only one function: STANDIN_FUNCTION, in the group STANDIN_GROUP, returns
    STANDIN_ANSWER and prints STANDIN_COMPLAINT. It calls STANDIN_CALLS and STANDIN_CALLS_TOO, so it depends on their
-   DLLs. Test equipment. */
+   DLLs. For tests only. */
 #include "standin.h"
 
 #ifndef STANDIN_ANSWER

@@ -1,4 +1,4 @@
-/* Windows support for the fakes. Test equipment; see ../README.md. */
+/* Windows support for the fakes. For tests only; see ../README.md. */
 #ifndef ROCENV_STANDIN_WIN32_H
 #define ROCENV_STANDIN_WIN32_H
 

@@ -422,7 +422,7 @@ def test_a_library_packs_url_ends_with_its_name() -> None:
 
 def test_every_hip_sdk_has_support_rows() -> None:
     said = {row.rocm for row in shipped().support if row.platform == "windows"}
-    # AMD's documentation for 5.5 has not been evaluated.
+    # AMD's lists for 5.5 have not been entered.
     assert {series(row.version) for row in shipped().hip_sdk} - said == {"5.5"}
 
 

@@ -1,4 +1,4 @@
-"""The torch rung in separate interpreters, as far as it works without a GPU."""
+"""The parts of the torch rung that work without a GPU, in separate interpreters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests for nushell only: lists in variables, data that the hook reads, and versions without the sigil."""
+"""Tests for nushell only: lists in variables, data that the hook reads, and versions without `%`."""
 
 from __future__ import annotations
 

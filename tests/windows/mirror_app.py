@@ -31,7 +31,7 @@ echo Unable to create venv
 exit /b 1
 """
 
-LAUNCH = r'''"""Imitates SD.Next: multiplies matrices on the GPU. Test equipment."""
+LAUNCH = r'''"""Imitates SD.Next: multiplies matrices on the GPU. For tests only."""
 
 import argparse
 import ctypes

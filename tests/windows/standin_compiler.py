@@ -38,7 +38,7 @@ BEGIN
     BLOCK "040904B0"
     BEGIN
       VALUE "CompanyName", "rocenv stand-in"
-      VALUE "FileDescription", "Test equipment, not a GPU runtime"
+      VALUE "FileDescription", "For tests only, not a GPU runtime"
       VALUE "FileVersion", "{version}"
       VALUE "ProductVersion", "{version}"
     END

@@ -1,4 +1,4 @@
-"""Stands in for AMD's `rocm_sdk`, which finds and loads the libraries in AMD's wheels. Test equipment."""
+"""Stands in for AMD's `rocm_sdk`, which finds and loads the libraries in AMD's wheels. For tests only."""
 
 import ctypes
 import importlib

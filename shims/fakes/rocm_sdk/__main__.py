@@ -1,4 +1,4 @@
-"""Stands in for AMD's `rocm-sdk`. Test equipment; see ../../README.md."""
+"""Stands in for AMD's `rocm-sdk`. For tests only; see ../../README.md."""
 
 import argparse
 import ctypes

@@ -1,4 +1,4 @@
-"""Unpack the development files into the installation, as AMD's `rocm_sdk` does. Test equipment."""
+"""Unpack the development files into the installation, as AMD's `rocm_sdk` does. For tests only."""
 
 import importlib.metadata
 import json

@@ -1,4 +1,4 @@
-"""Stands in for the tables in AMD's `rocm_sdk`. Test equipment; see ../../README.md.
+"""Stands in for the tables in AMD's `rocm_sdk`. For tests only; see ../../README.md.
 
 The tests append the values that differ between releases: `__version__` and the lists of targets.
 """

@@ -1,4 +1,4 @@
-"""Start a program from the unpacked development files, otherwise from the runtime. Test equipment."""
+"""Start a program from the unpacked development files, otherwise from the runtime. For tests only."""
 
 import importlib.util
 import os

@@ -1,7 +1,7 @@
 """Stands in for a CUDA build of torch for Windows; slow, and limited to what a check or a small app needs.
 
 Computations on "cuda" use `lib/torch_cuda.dll`, and through it the cuBLAS and driver loaded in this process.
-Test equipment (see ../../README.md); the tests build the wheels.
+For tests only (see ../../README.md); the tests build the wheels.
 """
 
 import builtins

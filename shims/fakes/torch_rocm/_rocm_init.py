@@ -1,4 +1,4 @@
-"""Load ROCm before torch's own libraries, as AMD's builds do. Test equipment."""
+"""Load ROCm before torch's own libraries, as AMD's builds do. For tests only."""
 
 import sys
 

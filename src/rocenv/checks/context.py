@@ -50,7 +50,7 @@ class CheckContext:
 
     host: Host
     matrix: Matrix
-    environ: Mapping[str, str]  # of the examined machine
+    environ: Mapping[str, str]  # of the machine being examined
     home: Home
     envs: tuple[Env, ...] = ()
     env: Env | None = None  # the env to check
@@ -82,7 +82,10 @@ class CheckContext:
         return self.launch
 
     def variable(self, name: str) -> str:
-        """An environment variable of the examined machine, or "" if it is not set. Windows ignores case."""
+        """An environment variable of the machine being examined, or "" if it is not set.
+
+        Windows ignores case.
+        """
         alike = (value for key, value in self.environ.items() if key.upper() == name.upper())
         default = next(alike, "") if self.platform == "windows" else ""
         return self.environ.get(name) or default

@@ -298,7 +298,7 @@ def _render_nodes(context: CheckContext) -> list[str]:
 
 
 def in_container(environ: Mapping[str, str]) -> bool:
-    """Whether the examined machine is a container, based on files, variables and mounts."""
+    """Whether the machine being examined is a container, based on files, variables and mounts."""
     if any(is_there(path) for path in _CONTAINER_FILES):
         return True
     if any(environ.get(name) for name in _CONTAINER_VARIABLES):

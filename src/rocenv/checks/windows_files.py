@@ -182,7 +182,7 @@ def other_hip_on_path(context: CheckContext) -> Observation | None:
 
 
 def _home(context: CheckContext) -> str:
-    """ROCENV_HOME on the examined machine."""
+    """ROCENV_HOME on the machine being examined."""
     return (context.variable("ROCENV_HOME") if context.elsewhere else "") or str(context.home.path)
 
 

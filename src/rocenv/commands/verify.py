@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.verify import Level
 
-# What a check tests, for checks whose results do not say so when they are skipped.
+# What a check tests; if one of these is skipped, its result does not say that.
 _SKIPPED = {"gemm": "matrix multiplication", "blas": "matrix multiplication with AMD's library"}
 _COLORS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 
@@ -65,7 +65,7 @@ def verdict_text(verdict: Verification, app: str = "") -> str:
 
 
 def _summary(verdict: Verification, app: str) -> str:
-    target = f" for {verdict.target}" if verdict.target else ""  # a compiler has no single target
+    target = f" for {verdict.target}" if verdict.target else ""  # an env with only a compiler has none
     level = f"OK up to `{verdict.level}`{target}" if verdict.level else f"Nothing was verified{target}"
     if verdict.broken:
         worst = verdict.broken[0]

@@ -36,7 +36,7 @@ def without_values(text: str, word: Callable[[str], str]) -> str:
 
 
 def fill_script(text: str, values: Mapping[str, str]) -> str:
-    """Replace each `__NAME__` in a script, where braces mean something else; KeyError for unknown names."""
+    """Replace each `__NAME__` in a script, where braces are shell syntax; KeyError for unknown names."""
     return _PLACE_IN_SCRIPT.sub(lambda place: values[place[1]], text)
 
 

@@ -287,7 +287,7 @@ def update_nodes(
     drain: Mapping[str, Sequence[str]],
     resume: Sequence[str],
 ) -> FleetRecord:
-    """Drain nodes by reason, resume nodes, and return the new record, which is already written.
+    """Drain and resume nodes; `drain` maps reasons to nodes. Write the new record, and return it.
 
     Raises:
         RocenvError: Slurm rejected a change, or the record cannot be written.

@@ -1,6 +1,6 @@
-r"""Read the Windows registry, and JSON files that describe an examined machine.
+r"""Read the Windows registry, or the JSON files that describe the registry of a machine being examined.
 
-For an examined machine, `windows/registry.json` contains keys below HKEY_LOCAL_MACHINE with their values,
+For a machine being examined, `windows/registry.json` contains keys under HKEY_LOCAL_MACHINE and their values,
 spelled as in the registry: `{"SYSTEM\\CurrentControlSet\\Control\\FileSystem": {"LongPathsEnabled": 1}}`.
 The values of a missing key are unknown. Only values that checks read are recorded, because a key can
 contain other programs' secrets.
@@ -39,7 +39,7 @@ def keep(key: str, row: dict[str, Any]) -> None:
 
 
 def copied(path: str) -> dict[str, Any] | None:
-    """Read the JSON object in a file from an examined machine; return None if there is none."""
+    """Read the JSON object in a file from a machine being examined; return None if there is none."""
     text = read_attribute(path, _MAX_BYTES)[0].removeprefix("\ufeff")
     try:
         plain = parse_json(text, path)

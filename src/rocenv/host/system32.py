@@ -1,8 +1,8 @@
 r"""List the libraries that Windows finds by name: first in System32, then in folders on PATH.
 
-For an examined machine, `windows/system32.json` maps relevant names in System32 to file versions, or "" if a
-file has none (`{"amdhip64.dll": "5.7.32000.0"}`), and `windows/folders.json` maps other folders to the names
-in them (`{"C:\\tools": ["nvcuda.dll"]}`), or to an empty list if the folder is missing.
+For a machine being examined, `windows/system32.json` maps relevant names in System32 to file versions, or
+"" if a file has none (`{"amdhip64.dll": "5.7.32000.0"}`), and `windows/folders.json` maps other folders to
+the names in them (`{"C:\\tools": ["nvcuda.dll"]}`), or to an empty list if the folder is missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Map the files in unpacked artifacts to their locations in a prefix.
 
 Installing a set and restoring individual files both use this. A component goes into its own folder
-(`Component.into`), without unrelated files in its archives. A library pack replaces files in its SDK if the
+(`Component.into`); unrelated files in its archives are left out. A library pack replaces files in its SDK
+if the
 contents of the pack match the SDK; no other component is allowed to replace files.
 """
 

@@ -32,8 +32,9 @@ def apply_shims(
 ) -> dict[str, FileEntry]:
     """Create the shims of a set after its other files, and return them with the originals that are kept.
 
-    Existing shims are replaced. A shim shares its data with its source file. `files` lists the env's files
-    without shims. With `in_torch`, shims replace torch's own files, which are moved aside.
+    Existing shims are replaced. A shim is a hard link to its source file, or a reflink, so it takes no
+    extra space. `files` lists the env's files without shims. With `in_torch`, shims replace torch's own
+    files, which are moved aside.
 
     Raises:
         PrefixError: The set lacks the source of a shim or the file that it replaces, or a file that should

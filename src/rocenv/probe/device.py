@@ -71,7 +71,7 @@ def count_devices(
 ) -> int:
     """Initialize an API with `start` and count its devices; raise NoDevice if there is none.
 
-    Without a device, the functions return a status in `none`, and `why_none` explains it.
+    Without a device, the functions return one of the statuses in `none`, and `why_none` explains it.
     """
     found = ctypes.c_int(0)
     for call, argument in ((start, 0), (count, ctypes.byref(found))):

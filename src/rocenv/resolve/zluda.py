@@ -1,6 +1,6 @@
 """Sets for Windows with ZLUDA: HIP SDK, ZLUDA archive, library pack, and PyTorch for CUDA 11.8.
 
-The first difference decides:
+The first difference between two sets decides which is better:
 
 1. The SDK: one that app developers recommend for the target, with an accepted build; one whose rocBLAS has
 kernels for the target, otherwise one with a downloadable library pack; AMD's support for the target; how

@@ -101,7 +101,7 @@ def torch_component(
 
 
 def for_targets(lock: Lock, targets: tuple[str, ...], matrix: Matrix) -> Lock:
-    """Reduce a lock for several targets to some of them, without the kernel wheels for the others.
+    """Narrow a lock to some of its targets, dropping the kernel wheels for the others.
 
     Raises:
         RocenvError: The lock does not support one of the targets.

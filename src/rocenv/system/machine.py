@@ -129,14 +129,14 @@ def answering(answers: Answers) -> Iterator[None]:
 
 
 def sysroot() -> Path:
-    """The root folder of the examined machine's files."""
+    """The root folder of the machine being examined's files."""
     if _given is not None:
         return Path(os.devnull)  # has no files below it, so this machine's files are never used instead
     return Path(os.environ.get("ROCENV_SYSROOT") or "/")
 
 
 def machine_path(path: str) -> Path:
-    """Map an absolute `path` on the examined machine to this machine."""
+    """Map an absolute `path` on the machine being examined to this machine."""
     return sysroot() / path.lstrip("/")
 
 
@@ -146,7 +146,7 @@ def examined_elsewhere() -> bool:
 
 
 def examined_windows() -> bool:
-    """Whether the examined machine runs Windows: the sysroot contains a `windows` folder."""
+    """Whether the machine being examined runs Windows: the sysroot contains a `windows` folder."""
     if _given is not None:
         return _given.windows
     return os.path.isdir(machine_path("/windows")) if examined_elsewhere() else WINDOWS
@@ -209,7 +209,7 @@ def read_text(path: str) -> str | None:
 def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
     """Return a program's output, which `ask` gets on this machine, or None if there is none.
 
-    For an examined machine, return the text in the file `copy`, such as `/windows/hipinfo.txt`.
+    For a machine being examined, return the text in the file `copy`, such as `/windows/hipinfo.txt`.
     """
     if examined_elsewhere():
         text, error = read_attribute(copy, limit_bytes)
@@ -229,9 +229,9 @@ def keep_row(copy: str, key: str, row: object) -> None:
 def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T, *, of_home: bool = False) -> _T:
     """Return the result of an operation that is possible only on the machine itself, such as `free bytes`.
 
-    The result is a plain value, so that it can be recorded; `unknown` is returned for an examined machine
-    without a recorded result. rocenv's own home (`of_home`) is on this machine even if `ROCENV_SYSROOT` is
-    set.
+    The result is a plain value, so that it can be recorded; `unknown` is returned for a machine being
+    examined without a recorded result. rocenv's own home (`of_home`) is on this machine even if
+    `ROCENV_SYSROOT` is set.
     """
     if _given is not None:
         answer = _given.tried.get((what, about), unknown)

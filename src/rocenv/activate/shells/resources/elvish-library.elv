@@ -24,8 +24,9 @@ fn void {|state| has-value [$nil ""] $state }
 fn split {|state|
   if (not (void $state)) { str:split ":" $state }
 }
-## The cache folder: the env's own, or the user's own if the env's is not writable. elvish cannot query permissions,
-## and elvish 0.19 cannot remove a file, so this runs `test`. Shells started from this one use the same folder.
+## The cache folder: the env's own, or the user's own if the env's is not writable. elvish cannot query
+## permissions, and elvish 0.19 could not remove a file that it created to test them, so this runs `test`.
+## Shells started from this one use the same folder.
 fn cache-folder {
   try {
     (external test) -w $own[cache]
