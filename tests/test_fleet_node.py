@@ -220,7 +220,7 @@ def test_a_child_that_returns_no_result_is_an_error(tmp_path: Path, child: str, 
 
 
 def test_the_watchdog_opens_nothing_in_the_home_or_the_env(world: Mini, tmp_path: Path) -> None:
-    """Opening a file may hang if a file server is down, so only the child process may do it."""
+    """Calls with a path in the home may hang if a file server is down, so only the child makes them."""
     trace = tmp_path / "trace"
     strace = [
         "strace",

@@ -1,10 +1,10 @@
 """Output from healthy programs, reproducible with a seed.
 
-The lines are invented, but use the formats of real programs. None of them shows a failure, so every
-finding in them is a false positive. Plain lines do not mention the machine, so they do not change any
-result. Telling lines mention the system and the programs (with versions and paths), as real logs do. They
-never mention a GPU or a ROCm
-version, or that a GPU works, because such facts would contradict the log to which they are added.
+The lines are invented, but use the formats of real programs. None of them shows a failure, so every finding
+in them is a false positive. Plain lines do not mention the machine, so they do not change any result.
+Telling lines mention the system and the programs (with versions and paths), as real logs do. They never
+mention a GPU or a ROCm version, or that a GPU works, because such facts would contradict the log to which
+they are added.
 """
 
 from __future__ import annotations

@@ -342,7 +342,7 @@ def support(dice: random.Random) -> tuple[Support, ...]:
 
 
 def _condition(row: Verdict) -> tuple[object, ...]:
-    """Return a row's conditions: all fields except the verdict and those that explain it."""
+    """Return the fields that make rows different: `what` and the conditions, but not the verdict."""
     return structs.astuple(
         structs.replace(
             row,

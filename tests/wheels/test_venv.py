@@ -247,7 +247,7 @@ def test_two_concurrent_installations_succeed(bench: Bench, said: list[str]) -> 
 
 @pytest.mark.parametrize("used_before", [False, True])
 def test_a_wheel_with_the_wrong_hash_is_rejected(bench: Bench, used_before: bool) -> None:
-    """The wheel is removed and downloaded again, even if its modification time was reset."""
+    """The wheel is removed, so that another attempt downloads it, even if its modification time was reset."""
     promised, other = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
     if used_before:
         bench.create("before", bench.fetch(promised))

@@ -309,7 +309,7 @@ class TestFailures:
         assert "first install HIP SDK 5.7.1 with AMD's own installer" in closed.err
         assert sd.urls["sdk"] in closed.err
         assert "it asks for administrator rights" in closed.err
-        assert "it changes Program Files" in closed.err
+        assert "the installer changes Program Files" in closed.err
         assert copied.code == 0, copied.text
         assert r"ROCm\a name of its own` (Program Files) into the store" in copied.err
         assert after == before, "a library pack changed Program Files"
@@ -500,7 +500,7 @@ def assert_refused_in(lane: Lane, name: str, *argv: str) -> None:
     [done] = lane.run(Step([lane.lab.python, r"C:\busy.py"]))
     assert "it ended with 1" in done.out
     assert rf"`C:\rocenv\envs\{name}` is in use by" in done.out
-    assert "leave the folder" in done.out
+    assert "`cd` elsewhere" in done.out
     assert {each: tree(lane.prefix(each)) for each in before} == before
 
 

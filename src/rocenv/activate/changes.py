@@ -164,9 +164,8 @@ def against_cmd(text: str) -> str:
     """Describe the first character that is unsafe in a batch file even within quotes, or return "".
 
     Within quotes, cmd takes `&`, `|`, `<`, `>` and parentheses literally. But a quotation mark in the text
-    ends the quoting, each `call` expands a `%` again and doubles a `^`, and delayed expansion, which many
-    scripts
-    enable, removes a `!`.
+    ends the quoting, each `call` expands a `%` again and doubles a `^`, and delayed expansion, which
+    many scripts enable, removes a `!`.
 
     Source: "How does the Windows Command Interpreter (CMD.EXE) parse scripts?", Stack Overflow 4094699
     """

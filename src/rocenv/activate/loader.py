@@ -90,10 +90,10 @@ def loader_argv(
     """Build a command line that runs `argv` with the prefix's libraries; its first word is a path.
 
     A program that requests a loader of the same name for the same machine runs through `loader`, with the
-    path where it was found as its `argv[0]`, because Python locates its venv by that path. The same applies
-    to a script's
-    interpreter, even through `#!/usr/bin/env`; a Python shim is run to find out which Python it starts. The
-    command lines of all other programs (static, setuid, or for a different C library) are unchanged.
+    path where it was found as its `argv[0]`, because Python locates its venv by that path. The same
+    applies to a script's interpreter, even through `#!/usr/bin/env`; a Python shim is run to find out
+    which Python it starts. The command lines of all other programs (static, setuid, or for a different
+    C library) are unchanged.
 
     Args:
         argv: A command as typed, at least one word.

@@ -26,8 +26,8 @@ _OUTDATED = ("gone", "hash-mismatch", "truncated")
 def build_env(name: str, lock: Lock, context: Context, replan: Callable[[], Lock] | None) -> Record:
     """Build the env `name`, and return its record.
 
-    If AMD's installer cannot be unpacked, a user at a terminal is asked to run it. Without a terminal, the
-    error contains the instructions.
+    If AMD's installer cannot be unpacked and its SDK is not installed, a user at a terminal is asked to run
+    it, and the build continues. Without a terminal, the error contains the instructions.
 
     Args:
         name: The new env.

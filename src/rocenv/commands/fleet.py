@@ -173,7 +173,7 @@ def _results(
             gpus = {node: slurm[node].gpus for node in asked}
             said, unstarted = run.check_with_slurm(gpus, words, folder, timeout_s)
         results = read_results(folder, named_by_file=slurm is None)
-        # If no node has the env, its path or name may be wrong; that is no reason to drain them all.
+        # If no node responds or has the env, a path or name may be wrong: no reason to drain them all.
         if asked and all(each.reason == f"{PREFIX}no env" for each in results.newest.values()):
             what = "has the env" if results.newest else "responded"
             raise RocenvError(

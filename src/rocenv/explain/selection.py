@@ -242,8 +242,8 @@ def _letters(matrix: Matrix, platform: Platform) -> tuple[str, dict[str, str]]:
 def _columns(matrix: Matrix, platform: Platform) -> dict[str, dict[str, str]]:
     """Map each column's heading to its targets' letters.
 
-    Consecutive wheel releases that are not available as packages share a column if their support is the same;
-    releases whose support lists have not been checked are omitted.
+    Wheel releases are omitted if their series has a column as packages or SDK, or if their support lists
+    have not been checked. Of the others, consecutive ones with the same support share a column.
     """
     packages = series_known(matrix, platform)
     columns: dict[str, dict[str, str]] = {release: {} for release in packages}

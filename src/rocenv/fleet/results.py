@@ -102,7 +102,7 @@ class Results:
     """The newest result of each node."""
 
     newest: dict[str, Result] = field(default_factory=dict)
-    gpus_before: dict[str, int] = field(default_factory=dict)  # node -> highest earlier GPU count
+    gpus_before: dict[str, int] = field(default_factory=dict)  # node -> most usable GPUs in older results
     silent: list[str] = field(default_factory=list)  # nodes with an empty file and no result
     unreadable: dict[str, str] = field(default_factory=dict)  # file -> why
 

@@ -143,7 +143,8 @@ def fill(
             piece = min(piece, bound - sum(block.size_bytes for block in blocks))
             if piece < least:
                 break
-            # All pieces share one block's marks; fully marking thousands of pieces takes minutes.
+            # Each piece gets a share of one block's marks, because fully marking thousands would take
+            # minutes.
             marks = max(_MIN_MARKS, _MARKS * piece // bound)
             block = _allocate(runtime, piece, number=len(blocks) + 1, marks=marks)
             if isinstance(block, Block):

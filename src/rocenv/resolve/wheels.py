@@ -73,7 +73,7 @@ def promised(row: RocmWheels, targets: Collection[str]) -> str:
 
 
 def torch_option(row: TorchSet, case: Case) -> Option:
-    """Describe a PyTorch release as an option; newer builds have more fixes and rank higher."""
+    """Describe a PyTorch release as an option; of two otherwise equal builds, the newer one ranks higher."""
     request, glibc = case.request, case.machine.glibc
     unfit = unmet(
         # A request can include the build: `==2.5.1+rocm6.2`.

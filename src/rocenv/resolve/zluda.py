@@ -241,7 +241,7 @@ def _torch_option(row: TorchSet, case: Case) -> Option:
 
 
 def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Option:
-    """Prefer PyTorch releases that app developers recommend or pair with the build."""
+    """Prefer PyTorch releases that developers recommend with this SDK and build, or pair with the build."""
     torch: TorchSet = option.row
     named = any(
         row.torch and allows(row.torch, torch.version) and allows(row.zluda, build.version) for row in good

@@ -87,8 +87,9 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
 
     The URL of a file in a bundle says nothing about its origin. Therefore, the review lists the file unless
     its hash is in this home, in rocenv's data, or in an index that its distributor signed. Even if the hash
-    is in one of these places, the URL must be known (except for wheels that were already downloaded),
-    because the env keeps it for repairs.
+    is in one of these places, the URL must be known, because the env keeps it for repairs. Exceptions are
+    wheels that were already downloaded, and bundled packages from the distribution, whose URL depends on
+    this machine's mirror.
 
     Raises:
         DataError: The lock changes a variable that locks are not allowed to change.

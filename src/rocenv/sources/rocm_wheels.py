@@ -291,7 +291,7 @@ def _closure(
     for name, target in product(row.kernels, request.targets):
         if name in builds and row.kernels[name].replace("{target}", target) not in versions:
             raise NotAvailable(f"{name}=={builds[name].version} has no kernels for {target}")
-    if not rocm.flat:  # versions in a flat index contain a date, not a ROCm release
+    if not rocm.flat:  # versions in a flat index may contain a date instead of a release
         _require_one_release(versions, _rocm_of(builds["torch"].version))
     return versions
 

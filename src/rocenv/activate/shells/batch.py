@@ -3,8 +3,7 @@
 cmd reads scripts in the console's code page, so scripts are plain ASCII and do not change the code page. If
 the prefix is not ASCII, the script derives it from its own path, after checking that path's length and its
 ASCII beginning and end. Prefixes and values that cmd would misread are rejected earlier
-(`changes.against_cmd`); if an
-existing variable contains such characters, the script refuses to run.
+(`changes.against_cmd`); if an existing variable contains such characters, the script refuses to run.
 """
 
 from __future__ import annotations
