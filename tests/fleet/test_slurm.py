@@ -146,16 +146,6 @@ def test_the_reason_of_an_admin_who_drains_a_node_during_the_check_is_kept(clust
     assert json.loads((cluster.world.home / "fleet.json").read_text())["drained"].keys() == {"n3"}
 
 
-def test_a_node_that_fails_during_the_check_does_not_affect_the_results_of_others(cluster: Cluster) -> None:
-    for node in ("n2", "n6"):
-        cluster.set_node(node, ROCENV_STANDIN_FAIL="malloc=hang")
-    failure = cluster.after_start("rocenv-verify", "scontrol update NodeName=n6 State=DOWN Reason=crash")
-    code, found = cluster.verify("--slurm", "all", "--timeout", "25")
-    failure.join()
-    assert (code, reasons(found)) == (1, {"n2": "rocenv:memory hung", "n6": "rocenv:no response"})
-    assert len(found["nodes"]) == 5
-
-
 def test_a_canceled_check_drains_no_nodes(cluster: Cluster) -> None:
     cluster.set_node("n2", ROCENV_STANDIN_FAIL="malloc=hang")
     cancelling = cluster.after_start("rocenv-verify", "scancel --name=rocenv-verify")
@@ -237,3 +227,14 @@ def test_a_check_that_fails_to_start_on_every_node_drains_none(cluster: Cluster)
     assert done.returncode == 1
     assert "none of the nodes responded: rocenv: no such file" in done.stderr
     assert not [state for state, _ in cluster.sinfo().values() if state.startswith("drain")]
+
+
+# Keep this test last: afterward, Slurm 24.11 may not start exclusive jobs on the idle node for minutes.
+def test_a_node_that_fails_during_the_check_does_not_affect_the_results_of_others(cluster: Cluster) -> None:
+    for node in ("n2", "n6"):
+        cluster.set_node(node, ROCENV_STANDIN_FAIL="malloc=hang")
+    failure = cluster.after_start("rocenv-verify", "scontrol update NodeName=n6 State=DOWN Reason=crash")
+    code, found = cluster.verify("--slurm", "all", "--timeout", "25")
+    failure.join()
+    assert (code, reasons(found)) == (1, {"n2": "rocenv:memory hung", "n6": "rocenv:no response"})
+    assert len(found["nodes"]) == 5
