@@ -117,7 +117,7 @@ def escaped(literal: str) -> str:
 
 
 def copy_profiles(target: Path) -> int:
-    """Write profiles with TIMES as many rules and different literals, and return the original count."""
+    """Write profiles with TIMES copies of each rule, with different literals; return the number of rules."""
     import tomlkit
 
     shutil.copytree(PROFILES, target)

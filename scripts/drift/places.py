@@ -212,7 +212,7 @@ def _wheels(place: str, rows: Sequence[RocmWheels], matrix: Matrix) -> Part:
 
 
 def _read_wheels(address: str, rows: Sequence[RocmWheels], known: Things, network: Network) -> Things:
-    """Return what is known and still on the page, and newer ROCm releases; wheels may be on subpages."""
+    """Return known wheels that the page still lists, and newer ROCm releases; wheels may be on subpages."""
     found = pages.links(network, address)
     if not pages.wheels(found):
         base = address.rstrip("/")

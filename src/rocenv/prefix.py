@@ -322,7 +322,7 @@ def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
 
 
 def prefix_of(home: Home, name: str) -> Prefix:
-    """Return the prefix of an env, which need not exist; on Windows, use the folder's spelling.
+    """Return the prefix of an env, which need not exist; on Windows, with the capitalization of its folder.
 
     Raises:
         PrefixError: The name is invalid, or other users could change the programs in the home.

@@ -114,7 +114,7 @@ def windows(root: Root) -> None:
 
 
 class TestExamine:
-    """Checks on a bundle, which must find the same problems as on its machine."""
+    """Checks of a bundle, which must find the same problems as on the machine that it describes."""
 
     @pytest.mark.parametrize(
         "build",

@@ -199,7 +199,7 @@ class TestOnATerminal:
         lab.make()
         terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", PRINT_RAW)
         assert terminal.end() == 0
-        # The terminal converts line ends, as it does without `launch`.
+        # The terminal converts line endings, as it does without `launch`.
         assert RAW.replace(b"\n", b"\r\n") in terminal.shown
         assert RAW in lab.log()
 

@@ -1,4 +1,4 @@
-"""Matching GPUs that HIP lists to the machine's GPUs."""
+"""Tests for matching HIP's GPUs with the machine's GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known problems of existing sets, and commands that create better ones."""
+"""Known problems with existing sets, and commands that create better ones."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ with open(sys.argv[2], "w", encoding="utf-8") as file:
 
 @dataclass(frozen=True)
 class Done:
-    """The exit code and output of a program, with Linux line ends."""
+    """The exit code and output of a program, with Linux line endings."""
 
     code: int  # all 32 bits
     out: str

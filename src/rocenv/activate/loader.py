@@ -89,8 +89,9 @@ def loader_argv(
 ) -> list[str]:
     """Build a command line that runs `argv` with the prefix's libraries; its first word is a path.
 
-    A program that requests a loader of the same name for the same machine runs through `loader`, with the
-    path where it was found as its `argv[0]`, because Python locates its venv by that path. The same
+    A program that requests a loader with the name and architecture of `loader` runs through `loader`. Its
+    `argv[0]` is the path where the program was found, because Python locates its venv by that path. The
+    same
     applies to a script's interpreter, even through `#!/usr/bin/env`; a Python shim is run to find out
     which Python it starts. The command lines of all other programs (static, setuid, or for a different
     C library) are unchanged.

@@ -87,7 +87,7 @@ def apps(_context: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 
 def memory_programs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a program with known settings for GPU memory."""
+    """Complete the name of a program whose GPU memory settings are known."""
     return _matching(sorted({row.program for row in Context().matrix.setting}), incomplete)
 
 

@@ -12,8 +12,8 @@ VISIBLE = "HIP_VISIBLE_DEVICES"  # GPU numbers, valid on one machine only
 def overridden_target(value: str) -> str:
     """Return the target that an HSA_OVERRIDE_GFX_VERSION value selects, or "" if it is malformed.
 
-    The value consists of three decimal numbers; the last two are written as hexadecimal digits: 9.0.10 is
-    gfx90a.
+    The value consists of three decimal numbers; in the target, the last two become hexadecimal digits:
+    9.0.10 is gfx90a.
     """
     version = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,3})\.([0-9]{1,3})", value)
     if not version:

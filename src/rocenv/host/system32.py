@@ -47,7 +47,7 @@ def system_libraries() -> dict[str, str] | None:
 
 
 def names_in(folder: str) -> frozenset[str] | None:
-    """Return the names in a folder in lowercase: an empty set if it is missing, None if that is unknown."""
+    """Return a folder's file names, in lowercase: an empty set if it is missing, None if they are unknown."""
     if examined_elsewhere():
         rows = {_plain(each): names for each, names in (copied(_FOLDERS) or {}).items()}
         key = _plain(folder)

@@ -337,7 +337,7 @@ def _detach(venv: Path, entries: Mapping[str, FileEntry]) -> None:
     def cut(name: str) -> None:
         path = venv / name
         info = path.lstat()
-        # Unpacking the compilers removes their archive, and Windows cannot remove read-only files.
+        # Unpacking the compilers removes their archive, so it must not become read-only, for Windows.
         if info.st_nlink == 1 or path.name.startswith(_DEVEL_TAR):
             return
         if info.st_size < _OWN_DATA_BELOW:

@@ -1,4 +1,4 @@
-"""Build a kernel from Blender's source, and place it where Blender loads it."""
+"""Build a kernel from Blender's source, and put it where Blender looks for it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Use:
 class Estimate:
     """How much memory a model needs with certain options."""
 
-    use: Use  # with the actual context
+    use: Use  # with the context that is really used, even if the request left it open
     layout: ModelLayout
     caches: tuple[int, ...]  # bytes for keys, values and states, per repeating layer
     graph_bytes: int  # size of the compute buffer with everything on the GPU

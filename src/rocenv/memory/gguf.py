@@ -375,7 +375,7 @@ def _parse_value(cursor: _Cursor) -> Value:
         cursor.skip_texts(cursor.count(1 << 62, 8, "strings in an array"))
         return None
     if kind not in _NUMBERS:
-        raise _Damaged(f"an array has items with the unknown type {kind}")
+        raise _Damaged(f"an array has items of unknown type {kind}")
     size = struct.calcsize(_NUMBERS[kind])
     count = cursor.count(1 << 62, size, "items in an array")
     if count > _MAX_ITEMS:

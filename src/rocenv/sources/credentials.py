@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def with_logins(network: Network) -> Network:
-    """Let a network use these logins, because URLs in locks and plans omit them."""
+    """Give a network the logins, because URLs in locks and plans omit them."""
     addresses = [entry.uri for entry in all_entries()]
     with contextlib.suppress(DataError):  # an invalid pip configuration, which is reported when it is used
         addresses += general_indices(os.environ, network)

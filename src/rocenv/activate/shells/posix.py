@@ -154,7 +154,7 @@ def _restore(env: Env, name: str) -> str:
 
 
 def _in_cache(env: Env, name: str, word: str, first: str = "") -> str:
-    """Return the word for a value; for a cache folder, the word depends on where the caches are."""
+    """Return the shell word for a value; a cache folder's word contains the variable with its location."""
     rest = env.caches.get(name)
     return word if rest is None else f'"{first}$_ROCENV_CACHE_{env.ident}"{quote(rest)}'
 
