@@ -236,5 +236,7 @@ def test_a_node_that_fails_during_the_check_does_not_affect_the_results_of_other
     failure = cluster.after_start("rocenv-verify", "scontrol update NodeName=n6 State=DOWN Reason=crash")
     code, found = cluster.verify("--slurm", "all", "--timeout", "25")
     failure.join()
-    assert (code, reasons(found)) == (1, {"n2": "rocenv:memory hung", "n6": "rocenv:no response"})
-    assert len(found["nodes"]) == 5
+    assert (code, reasons(found)["n2"]) == (1, "rocenv:memory hung")
+    # Slurm kills the check on n6, sometimes before the watchdog can write that it ended.
+    assert reasons(found)["n6"] in ("rocenv:no response", "rocenv:error")
+    assert [each["node"] for each in found["nodes"] if each["healthy"]] == ["n1", "n3", "n4", "n5"]
