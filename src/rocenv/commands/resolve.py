@@ -157,4 +157,5 @@ def command(request: Request, offline: bool, as_json: bool) -> None:
 
         torch = complete.request.torch if request.zluda else request.torch
         words = options(replace(request, torch=torch, platform=lock.platform), lock.platform)
-        note(f"create the env: `{' '.join(filter(None, ('rocenv create', words)))}`")
+        line = f"rocenv create {words}".rstrip()
+        note(f"create the env: `{line}`")
