@@ -265,6 +265,7 @@ def test_only_nodes_on_which_slurm_starts_steps_count_as_idle(
         "idle~": "powered-down",
         "idle#": "powered-down",
         "idle^": "busy",
+        "planned": "planned",
         "maint": "busy",
         "reserved": "busy",
         "mixed": "busy",

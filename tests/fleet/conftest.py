@@ -21,7 +21,7 @@ from tests.mini import Mini
 from tests.probe.conftest import standin_libraries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 REPOSITORY = Path(__file__).parents[2]
 ROOT = REPOSITORY / "build" / "fleet-lane" / "root"
@@ -106,10 +106,17 @@ class Cluster:
 
     def wait_idle(self, *nodes: str) -> None:
         """Wait until Slurm can use these nodes; after RESUME, it first pings them."""
+        self._wait(nodes, "idle")
+
+    def wait_drained(self, node: str) -> str:
+        """Wait until a node is drained and its last job has ended; return the drain reason."""
+        return self._wait([node], "drained")[node][1]
+
+    def _wait(self, nodes: Sequence[str], state: str) -> dict[str, tuple[str, str]]:
         for _ in range(300):
             states = self.sinfo()
-            if all(states[node][0] == "idle" for node in nodes):
-                return
+            if all(states[node][0] == state for node in nodes):
+                return states
             time.sleep(0.2)
         raise AssertionError(states)
 

@@ -30,16 +30,6 @@ def settings(cluster: Cluster, *lines: str) -> Iterator[None]:
         cluster.run("scontrol", "reconfigure")
 
 
-def wait_for(cluster: Cluster, node: str, state: str) -> str:
-    """Wait until a node reaches a state; return its drain reason."""
-    for _ in range(150):
-        found = cluster.sinfo()[node]
-        if found[0] == state:
-            return found[1]
-        time.sleep(0.2)
-    raise AssertionError(cluster.sinfo())
-
-
 def test_the_prolog_keeps_jobs_off_a_broken_node(cluster: Cluster) -> None:
     cluster.set_node("n3", ROCENV_STANDIN_FAIL="load.hip=segv")
     with settings(cluster, f"Prolog={EXAMPLES / 'prolog.sh'}"):
@@ -47,7 +37,7 @@ def test_the_prolog_keeps_jobs_off_a_broken_node(cluster: Cluster) -> None:
         done = cluster.run("srun", "-w", "n2", "echo", "the job runs")
         assert (done.returncode, done.stdout) == (0, "the job runs\n")
         job = cluster.run("sbatch", "--parsable", "-w", "n3", "--wrap", "echo it runs").stdout.strip()
-        assert wait_for(cluster, "n3", "drained") == "rocenv:load died"
+        assert cluster.wait_drained("n3") == "rocenv:load died"
         assert "PENDING" in cluster.run("squeue", "-h", "-o", "%i %T").stdout, "Slurm requeues the job"
         cluster.run("scontrol", "update", f"JobId={job}", "Comment=seen")
         cluster.run("scancel", job)
@@ -59,7 +49,7 @@ def test_the_health_check_drains_idle_nodes_and_keeps_reasons_from_admins(cluste
         cluster.set_node(node, ROCENV_STANDIN_DEVICES="0")
     program = f"HealthCheckProgram={EXAMPLES / 'health-check.sh'}"
     with settings(cluster, program, "HealthCheckInterval=3", "HealthCheckNodeState=ANY"):
-        assert wait_for(cluster, "n5", "drained") == "rocenv:no GPU"
+        assert cluster.wait_drained("n5") == "rocenv:no GPU"
         time.sleep(4)
         states = cluster.sinfo()
     assert states["n1"] == ("drained", "maintenance")

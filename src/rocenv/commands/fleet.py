@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("RESULT", "NODES", "TARGET", "GPUS", "DRIVER", "GFLOP/S", "NAMES")
 _TIMEOUT_S = 300  # the first use of a GPU may trigger a long compilation
-_UNCHECKED = ("busy", "drained", "down", "powered-down", "unresponsive", "not-started")
+_UNCHECKED = ("planned", "busy", "drained", "down", "powered-down", "unresponsive", "not-started")
 _BAD = ("down", "unresponsive", "not-started")
 _SHOWN = 20
 _COLUMN = 16

@@ -56,7 +56,8 @@ _OF_JOB = re.compile(r"SLURM_(?!CONF$)|SRUN_")
 class SlurmNode(NamedTuple):
     """A node in Slurm."""
 
-    # `idle`, `busy`, `drained`, `down`, `powered-down`, or `unresponsive` (to Slurm)
+    # `idle`, `planned` (idle, but reserved for a job that waits), `busy`, `drained`, `down`, `powered-down`,
+    # or `unresponsive` (to Slurm)
     state: str
     gpus: int
     reason: str  # why it is drained
@@ -81,7 +82,7 @@ def slurm_nodes(*options: str) -> dict[str, SlurmNode]:
 def _state(text: str) -> str:
     """Simplify a Slurm state such as `mixed` or `idle~`; `idle` means that a step can start."""
     word = re.sub(r"[^a-z].*", "", text)
-    return _STATES.get(word) or _SUFFIXES.get(text[-1:]) or ("idle" if text == "idle" else "busy")
+    return _STATES.get(word) or _SUFFIXES.get(text[-1:]) or (text if text in ("idle", "planned") else "busy")
 
 
 def partition_nodes(partition: str) -> dict[str, SlurmNode]:
