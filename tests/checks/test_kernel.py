@@ -311,7 +311,7 @@ def test_an_unreadable_kernel_log_is_a_finding(scenery: Scenery, programs: Calla
     scenery.healthy()
     programs()
     finding = scenery.sees("gpu_init_failed")
-    assert finding is not None and finding.code == "kernel-log-unread" and finding.severity == "info"
+    assert finding is not None and finding.code == "kernel-log-unreadable" and finding.severity == "info"
     assert "firmware" in finding.detail and "hung" in finding.detail
 
 

@@ -405,7 +405,7 @@ def packs_for(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[Pack]:
 
 
 def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet]:
-    """Return sets with a requested build that app developers recommend for the target and an SDK."""
+    """Return the sets, with a requested build, that app developers recommend for the target and this SDK."""
     return [
         row
         for row in world.matrix.good_set

@@ -46,7 +46,7 @@ def app_without_gpu(context: CheckContext) -> Observation | None:
     if devices.problem:
         asked = launch.start.launcher.devices
         values = {"asked": " ".join(asked.arguments) if asked else "", "problem": devices.problem}
-        return observe_app("app_devices_unread", launch, **values)
+        return observe_app("app_devices_unreadable", launch, **values)
     failures = launch.start.launcher.failures
     failure = next((each for each in failures if each.text in devices.answer.text), None)
     has_gpus = any(gpu.target for gpu in launch.host.gpus)
@@ -140,7 +140,7 @@ def app_option_missing(context: CheckContext) -> Iterator[Observation]:
         start = launch.start
         asked = (*program_words(start), *start.launcher.help)
         command = shell_join("rocenv", "run", start.prefix.name, "--", *asked)
-        yield observe_app("app_help_unread", launch, {"help": command}, problem=options.problem)
+        yield observe_app("app_help_unreadable", launch, {"help": command}, problem=options.problem)
     for flag in (flag for flag in choice.lacking if flag.required):
         yield observe_app("app_option_missing", launch, generic, option=flag.words[0])
     for flag in (flag for flag in choice.unfilled if flag.required):

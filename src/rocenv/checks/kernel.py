@@ -164,7 +164,7 @@ def gpu_init_failed(context: CheckContext) -> Observation | None:
     if log is None:
         is_relevant = context.host.gpus and not context.elsewhere and not context.host.driver.wsl
         return (
-            Observation("kernel_log_unread", {"distro": distro()}, ("dmesg, journalctl -k",))
+            Observation("kernel_log_unreadable", {"distro": distro()}, ("dmesg, journalctl -k",))
             if is_relevant
             else None
         )

@@ -36,7 +36,7 @@ def targets(_context: click.Context, _parameter: click.Parameter, incomplete: st
 
 
 def rocm_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a ROCm release."""
+    """Complete a ROCm version."""
     matrix, platform = Context().matrix, _platform(context)
     found = {row.version for row in matrix.rocm_wheels if platform in ("", row.platform)}
     found.update(row.version for row in matrix.rocm if platform != "windows")
@@ -50,7 +50,7 @@ def zluda_versions(_context: click.Context, _parameter: click.Parameter, incompl
 
 
 def torch_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete a PyTorch release."""
+    """Complete a PyTorch version."""
     from rocenv.explain.selection import torch_for
 
     found = torch_for(Context().matrix, _platform(context))

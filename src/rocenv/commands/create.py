@@ -171,7 +171,7 @@ def _suggesting(create: str, *, has_target: bool) -> Iterator[None]:
     """Replace `rocenv resolve` in an error's suggestions with `rocenv create`.
 
     Commands for other systems are left unchanged, because sets for those systems can only be planned here.
-    Without `has_target`, omit the target, because it is this machine's.
+    If `has_target` is false, the target was detected on this machine, so the commands do not need it.
     """
     try:
         yield

@@ -1,7 +1,7 @@
 """Load `profiles/*.toml` and the user's rows as a `Matrix`, with a cache for speed.
 
-Rows do not contain code; the cache uses msgpack and is read into the same types as the files. The cache is
-sealed, because rows decide what rocenv trusts: repositories, keys and hashes.
+Loading rows never runs code, not even from the cache, which is msgpack and is checked against the same types.
+The cache is sealed, because rows decide what rocenv trusts: repositories, keys and hashes.
 """
 
 from __future__ import annotations

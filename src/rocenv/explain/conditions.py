@@ -48,7 +48,7 @@ class Conditions:
     language: Language
 
     def __call__(self, when: Mapping[str, str]) -> str | None:
-        """Render a condition; "" if it is always or usually true, None if only a log can tell."""
+        """Render a condition. Return "" if it is always or usually true, and None if it depends on a log."""
         texts = next(row.texts for row in self.matrix.messages if row.topic == "conditions")
         found = []
         for name, wanted in sorted(when.items(), key=lambda each: each[0] != "platform"):
@@ -96,7 +96,7 @@ class Conditions:
         )
 
     def _known(self, name: str) -> dict[str, str]:
-        """Map the values of a fact to their titles."""
+        """Map each known value of a fact to the name that users see."""
         if name == "platform":
             return {"linux": "Linux", "windows": "Windows"}
         if name == "distro":

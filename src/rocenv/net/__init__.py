@@ -45,7 +45,8 @@ _TRIES_WITHOUT_SERVER = 2  # for `hasty` callers; retried at once, in case a nam
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 30.0  # a server may request hours
 SMALL_BYTES = 128 * 1024 * 1024  # the largest index for a distribution is 60 MB
-# Divides pauses after an attempt that received data: at 100 KB per attempt, 1 GB takes 10,000 attempts.
+# Pauses are divided by this after an attempt that received data. Otherwise, a server that sends 100 KB per
+# connection would need days for 1 GB, because that takes 10,000 attempts.
 _TIMES_SHORTER = 25
 
 

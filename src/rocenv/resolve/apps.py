@@ -61,7 +61,7 @@ def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
 def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
     """Yield notes for a set that does not include its app, so that users know to provide the program.
 
-    `again` is the command, without options, that selects a different set.
+    `again` is the start of the suggested command, such as `rocenv create`; its options are added here.
     """
     case, rocm = Case(request=lock.request, matrix=matrix, machine=machine), lock.part("rocm")
     row = next((each for each in matrix.launcher if each.key == lock.request.app), None)

@@ -82,7 +82,8 @@ def certain(case: Case) -> list[tuple[str, Verdict]]:
 def against(rows: Iterable[tuple[str, Verdict]], facts: Facts, *, apart: object = False) -> Constraints:
     """Return the constraints for the verdicts that apply.
 
-    If the components are incompatible anyway (`apart`), skip verdicts about several components.
+    If `apart` is true, the components are already known to be incompatible, so verdicts about combinations of
+    components are skipped.
     """
     return frozenset(
         name for name, row in rows if not (apart and _is_about_several(row)) and applies(row, facts)

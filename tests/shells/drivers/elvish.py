@@ -84,7 +84,7 @@ class Elvish(Driver):
         return "echo status $status"
 
     def list_names(self) -> str:
-        """Print the names and the lists of callbacks.
+        """Print the names of all variables and functions, and the lists of callbacks.
 
         This driver declares `deactivate`, which must not contain rocenv code after deactivation.
         """
