@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from drift.parts import Things
-    from rocenv.data.releases import Repo, RocmSet, RocmWheels, TorchSet, ZludaBuild
+    from rocenv.data.releases import Repo, RocmSet, RocmWheels, TorchSet
     from rocenv.data.rows import Matrix
+    from rocenv.data.windows import ZludaBuild
     from rocenv.home import Home
     from rocenv.net import Network
 

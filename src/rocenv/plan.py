@@ -136,7 +136,7 @@ def _about_missed(missed: Sequence[Miss]) -> Iterator[str]:
 def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
     """Return the better set to mention before the user accepts `candidate`, if there is one.
 
-    A set that is missing from its channel is returned only if the GPU would lose something without it.
+    A set that its channel no longer provides is returned only if it supports the GPU better than `candidate`.
     """
     for miss in missed:
         if not miss.is_permanent:

@@ -58,7 +58,7 @@ def patterns() -> Iterator[tuple[str, int]]:
 
 
 def units(pattern: str) -> list[str]:
-    """Build the beginnings of matches for each alternative in a pattern."""
+    """Build strings that begin like a match, for each alternative in a pattern."""
     found = dict.fromkeys(text for text in _beginnings(parser.parse(pattern)) if text)
     kept = list(found)
     step = max(1, len(kept) // UNITS)

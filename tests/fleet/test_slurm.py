@@ -244,6 +244,6 @@ def test_a_node_that_fails_during_the_check_does_not_affect_the_results_of_other
     code, found = cluster.verify("--slurm", "all", "--timeout", "25")
     failure.join()
     assert (code, reasons(found)["n2"]) == (1, "rocenv:memory hung")
-    # Slurm kills the check on n6, sometimes before the watchdog can write that it ended.
+    # Slurm kills the check on n6, sometimes before the watchdog can record that it ended.
     assert reasons(found)["n6"] in ("rocenv:no response", "rocenv:error")
     assert [each["node"] for each in found["nodes"] if each["healthy"]] == ["n1", "n3", "n4", "n5"]

@@ -15,7 +15,7 @@ from rocenv.context import Context
 from rocenv.core.errors import ArchiveError, FetchError, RocenvError
 from rocenv.core.model import Artifact, Lock
 from rocenv.core.progress import Progress
-from rocenv.data.releases import HipSdk
+from rocenv.data.windows import HipSdk
 from rocenv.home import Home
 from rocenv.host.hip_sdk import InstalledSdk
 from rocenv.install import store

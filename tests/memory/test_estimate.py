@@ -22,7 +22,8 @@ from rocenv.memory.estimate import (
     longest_context,
     ways_to_fit,
 )
-from rocenv.memory.gguf import Model, Tensor, read_model
+from rocenv.memory.gguf import Model, read_model
+from rocenv.memory.gguf_header import Tensor
 from rocenv.memory.model_layout import Layer, ModelLayout, layout_of
 from tests.memory.models import Q, Writer, eight_billion, llama
 

@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rocenv.core.errors import RocenvError
-from rocenv.memory.gguf import TENSOR_TYPES, read_model
+from rocenv.memory.gguf import read_model
+from rocenv.memory.gguf_header import TENSOR_TYPES
 from tests.memory.models import Q, Writer, llama
 
 BLOCKS = {kind: sizes for kind, sizes in GGML_QUANT_SIZES.items() if kind in set(Q)}

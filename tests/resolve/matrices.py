@@ -19,19 +19,9 @@ from rocenv.core.model import Layout, Machine, Request
 from rocenv.core.versions import series
 from rocenv.data.knowledge import DisplayDriver, DriverPair, GoodSet, Override, Target, Verdict
 from rocenv.data.known import Platform
-from rocenv.data.releases import (
-    Asset,
-    Channel,
-    HipSdk,
-    Pack,
-    RocmSet,
-    RocmWheels,
-    Support,
-    SystemKernel,
-    TorchSet,
-    ZludaBuild,
-)
+from rocenv.data.releases import Channel, RocmSet, RocmWheels, Support, SystemKernel, TorchSet
 from rocenv.data.rows import Matrix
+from rocenv.data.windows import Asset, HipSdk, Pack, ZludaBuild
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,15 +15,17 @@ from msgspec import structs
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from rocenv.data.releases import HipSdk, Pack, RocmWheels, TorchSet, ZludaBuild
+from rocenv.data.releases import RocmWheels, TorchSet
+from rocenv.data.windows import HipSdk, Pack, ZludaBuild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rocenv.core.model import Machine, Request
     from rocenv.data.knowledge import GoodSet, Override, Verdict
-    from rocenv.data.releases import Asset, RocmSet, Support
+    from rocenv.data.releases import RocmSet, Support
     from rocenv.data.rows import Matrix
+    from rocenv.data.windows import Asset
     from rocenv.resolve import Candidate
 
 SURE = {"maker": 0, "tested": 0, "reported": 1, "inferred": 2}
@@ -318,7 +320,7 @@ def linux_rank(parts: Parts, world: World) -> tuple[object, ...]:
 
 
 def tested_with_driver(release: str, world: World) -> bool:
-    """Whether the kernel driver supports a release, or this is unknown; driver versions are series."""
+    """Whether the kernel driver supports a release; also true if that is unknown."""
     pairs = world.matrix.driver_pair
     driver = world.driver
     heard = any(driver in row.drivers or release in row.rocm for row in pairs)

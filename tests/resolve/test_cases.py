@@ -40,7 +40,7 @@ from rocenv.core.codec import from_plain
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Machine, Request, Value
 from rocenv.data.load import load
-from rocenv.data.releases import Pack
+from rocenv.data.windows import Pack
 from rocenv.resolve import Candidate, resolve
 from tests.resolve.commands import asked
 

@@ -26,7 +26,8 @@ from rocenv.core.errors import ResolutionImpossible, RocenvError
 from rocenv.core.model import Request
 from rocenv.core.progress import Progress
 from rocenv.data.load import load
-from rocenv.data.releases import HipSdk, Pack, RocmWheels
+from rocenv.data.releases import RocmWheels
+from rocenv.data.windows import HipSdk, Pack
 from rocenv.home import Home
 from rocenv.net import Network
 from rocenv.plan import make_plan

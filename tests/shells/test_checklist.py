@@ -590,7 +590,7 @@ def test_an_unchanged_prompt_starts_no_process(work: Work) -> None:
     there = work.folder / "there" / "a" / "b"
     there.mkdir(parents=True)
     (there.parent.parent / ".rocenv").write_text("demo\n")
-    # Ignore processes that start after the terminal closes, as in elvish.
+    # Ignore processes that the shell starts after the terminal closes; elvish starts some.
     once, five_times = [driver.call(LAST)], [*[""] * 5, driver.call(LAST)]
     lines = [driver.change_folder(there), "", *once, *once, *five_times]
     driver.talk(work, lines, first=work.hook(), prefix=strace(trace))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from rocenv.data.releases import Pack
+    from rocenv.data.windows import Pack
     from tests.loopback import Loopback
     from tests.wheels.index import Wheel
     from tests.windows.standin_compiler import Workshop

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Literal
 
-    from rocenv.data.releases import HipSdk
+    from rocenv.data.windows import HipSdk
 
 EXIT_IF_RUN = 77  # exit code of the program, which rocenv must not run
 MSI_PATH = "Packages/Apps/ROCmSDKPackages/SDKCore/ROCm_SDK_Core.msi"

@@ -14,8 +14,8 @@ from tests.windows.standin_compiler import Binary, text
 
 if TYPE_CHECKING:
     from rocenv.data.knowledge import Verdict
-    from rocenv.data.releases import Asset, HipSdk, ZludaBuild
     from rocenv.data.rows import Matrix
+    from rocenv.data.windows import Asset, HipSdk, ZludaBuild
 
 INCIDENT = "sdnext-3414"
 WRAPS_NVRTC_SINCE = Version(

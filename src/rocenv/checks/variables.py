@@ -6,11 +6,11 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.active import active_names, env_around
 from rocenv.checks.context import distro, short_name
 from rocenv.core.variables import OVERRIDE
 from rocenv.findings import Observation
 from rocenv.host.ranking import override_notes, supported_today
-from rocenv.prefix import active_names, env_around
 from rocenv.system.machine import is_folder, list_folder, read_attribute
 
 if TYPE_CHECKING:

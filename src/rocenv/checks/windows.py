@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rocenv.checks.context import CheckContext, Env
     from rocenv.data.knowledge import Verdict
-    from rocenv.data.releases import HipSdk
+    from rocenv.data.windows import HipSdk
     from rocenv.host import Gpu
 
 _ENVIRONMENT = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"

@@ -14,13 +14,14 @@ import click
 
 from rocenv.activate.env import users_cache
 from rocenv.activate.shells import SHELLS
+from rocenv.active import active_names
 from rocenv.commands import candidates
 from rocenv.commands.calling_shell import calling_shell, hook_advice
 from rocenv.commands.options import env_argument
 from rocenv.commands.output import note
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError
-from rocenv.prefix import active_names, prefix_of
+from rocenv.prefix import prefix_of
 from rocenv.system import WINDOWS
 from rocenv.system.quoting import shell_join
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Component, EnvChange
     from rocenv.data.knowledge import EnvRow
-    from rocenv.data.releases import HipSdk, TorchSet, ZludaBuild
+    from rocenv.data.releases import TorchSet
     from rocenv.data.rows import Matrix
+    from rocenv.data.windows import HipSdk, ZludaBuild
 
 
 def changes_for(

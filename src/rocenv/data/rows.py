@@ -31,26 +31,20 @@ from rocenv.data.releases import (
     Channel,
     CLibrary,
     FileHash,
-    HipSdk,
     Index,
-    InstallerNote,
     KeepOut,
     Kernels,
-    Pack,
-    PackPlace,
     Release,
     Repo,
     RocmSet,
     RocmWheels,
-    ShimMap,
     Support,
     SystemKernel,
     TorchSet,
-    TorchSwitch,
-    ZludaBuild,
 )
 from rocenv.data.rules import Advice, Extractor, FirstKernel, Messages, Rule, Threshold
 from rocenv.data.settings import NeverTogether, Reclaim, Setting
+from rocenv.data.windows import HipSdk, InstallerNote, Pack, PackPlace, ShimMap, TorchSwitch, ZludaBuild
 
 T = TypeVar("T")
 

@@ -202,7 +202,7 @@ class _Scanner:
 
 
 class _Cut:
-    """Cuts lines and their surroundings out of a block; cuts the surroundings of each line only once."""
+    """Extracts lines and their context from a block; extracts the context of each line only once."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text

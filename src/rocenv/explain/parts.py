@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rocenv.data.known import Platform
-    from rocenv.data.releases import Pack, RocmWheels, TorchSet, ZludaBuild
+    from rocenv.data.releases import RocmWheels, TorchSet
     from rocenv.data.rows import Matrix
+    from rocenv.data.windows import Pack, ZludaBuild
     from rocenv.explain.page import Section, Step
 
 _COMMIT = 7  # minimum length of a commit prefix

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Request
-from rocenv.data.releases import HipSdk, ZludaBuild
+from rocenv.data.windows import HipSdk, ZludaBuild
 from rocenv.explain.page import Step
 from rocenv.explain.phrases import either, range_in_words
 from rocenv.resolve import resolve

@@ -10,7 +10,8 @@ from msgspec import structs
 
 from rocenv.core.variables import OVERRIDE
 from rocenv.core.versions import allows, newest_first, series, version_of
-from rocenv.data.releases import RocmSet, RocmWheels, TorchSet, ZludaBuild
+from rocenv.data.releases import RocmSet, RocmWheels, TorchSet
+from rocenv.data.windows import ZludaBuild
 from rocenv.explain import rows
 from rocenv.explain.page import Explanation, Line, Step, sections
 from rocenv.explain.phrases import (
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
 
     from rocenv.data.knowledge import Override
     from rocenv.data.known import Known, Platform
-    from rocenv.data.releases import HipSdk, Pack, Support
+    from rocenv.data.releases import Support
     from rocenv.data.rows import Matrix
+    from rocenv.data.windows import HipSdk, Pack
     from rocenv.explain.sets import Found
     from rocenv.resolve import Candidate
 

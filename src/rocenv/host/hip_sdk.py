@@ -19,8 +19,8 @@ from rocenv.system import WINDOWS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.data.releases import HipSdk
     from rocenv.data.rows import Matrix
+    from rocenv.data.windows import HipSdk
 
 _VARIABLE = re.compile(r"HIP_PATH(_[0-9]+)?", re.IGNORECASE)
 _MACHINE_ENVIRONMENT = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"

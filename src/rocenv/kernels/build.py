@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
+from rocenv.active import active_env
 from rocenv.compilers import Toolchain, ensure_available, newest_for, toolchain_of
 from rocenv.core.errors import RocenvError
 from rocenv.core.variables import OVERRIDE
@@ -18,7 +19,7 @@ from rocenv.kernels.compile import compiler_version
 from rocenv.kernels.installation import find, version_of, with_source_of
 from rocenv.kernels.placement import check_place, put
 from rocenv.kernels.recipe import Job, job_for
-from rocenv.prefix import active_env, prefix_of
+from rocenv.prefix import prefix_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors, write_atomic
 

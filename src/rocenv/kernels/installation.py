@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from rocenv.activate.loader import argv_in, find_program
+from rocenv.active import env_around
 from rocenv.apps.query import printed_version
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.kernels import APP
 from rocenv.kernels.placed import all_placed
-from rocenv.prefix import Prefix, env_around
+from rocenv.prefix import Prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from rocenv.active import active_env
 from rocenv.core.errors import RocenvError
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import amount, ranges
 from rocenv.memory.gpus import HipFigure
-from rocenv.prefix import active_env, all_prefixes, prefix_of
+from rocenv.prefix import all_prefixes, prefix_of
 from rocenv.probe.hip_session import HipSession, NoAnswer
 from rocenv.probe.setup import probe_of
 from rocenv.probe.wire import HipGpu

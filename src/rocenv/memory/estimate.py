@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.memory.amounts import MIB
-from rocenv.memory.gguf import TENSOR_TYPES
+from rocenv.memory.gguf_header import TENSOR_TYPES
 from rocenv.memory.model_layout import ModelLayout, layout_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from rocenv.memory.amounts import amount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rocenv.memory.gguf import Model, Tensor
+    from rocenv.memory.gguf import Model
+    from rocenv.memory.gguf_header import Tensor
 
 _MAX_LAYERS = 512  # LLAMA_MAX_LAYERS
 _F32 = 4

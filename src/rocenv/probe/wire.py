@@ -54,7 +54,7 @@ class Task:
 
 
 def valid_text(text: str) -> str:
-    """Escape lone surrogates, such as undecodable bytes in a path."""
+    """Escape lone surrogates, which stand for undecodable bytes in a path."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

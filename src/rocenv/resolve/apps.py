@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
     """Add an app's requirements to a request unless the user specified others; also return notes for users.
 
-    Pass the user's original request, in which `NO_TORCH` still differs from an unspecified torch.
+    Pass the request as the user made it; a completed one no longer shows whether `NO_TORCH` was requested.
 
     Raises:
         RocenvError: The app is unknown or not available for the platform; exit code 2.

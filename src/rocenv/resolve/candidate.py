@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import ComponentKind
     from rocenv.data.knowledge import Override
     from rocenv.data.known import Known
-    from rocenv.data.releases import Asset
+    from rocenv.data.windows import Asset
 
 R = TypeVar("R", bound="Known")
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.core.versions import allows, version_of
+from rocenv.core.versions import allows, joined, series, version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rocenv.core.model import Lock, Machine
     from rocenv.data.knowledge import WslNeeds
     from rocenv.data.rows import Matrix
+    from rocenv.resolve.combination import Case
 
 
 def kernel_driver(text: str, matrix: Matrix) -> str:
@@ -75,6 +76,38 @@ def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:
     drivers = {driver for row in rows for driver in row.drivers}
     source = min((row.source for row in rows), default="")
     return sorted(drivers, key=lambda text: [int(part) for part in text.split(".")]), source
+
+
+def untested_releases(versions: Iterable[str], case: Case) -> frozenset[str]:
+    """List the series that were not tested with the kernel driver, or were tested only on newer kernels."""
+    matrix, kernel = case.matrix, case.machine.kernel
+    driver = kernel_driver(case.driver, matrix)
+    releases = set(map(series, versions))
+    if driver:
+        return frozenset(each for each in releases if tested(driver, each, matrix) is False)
+    if kernel and not case.driver:
+        return frozenset(each for each in releases if kernel_is_older(kernel, oldest_kernel(each, matrix)[0]))
+    return frozenset()
+
+
+def driver_notes(version: str, case: Case) -> Iterator[str]:
+    """Yield a note if a ROCm version was not tested with the machine's kernel driver or kernel."""
+    matrix, kernel, release = case.matrix, case.machine.kernel, series(version)
+    driver = kernel_driver(case.driver, matrix)
+    if tested(driver, release, matrix) is False:
+        drivers, source = tested_drivers(release, matrix)
+        with_others = f"was tested with drivers from {joined(drivers)} ({source})"
+        yield (
+            f"driver skew: the kernel driver is from ROCm {driver}, but ROCm {release} "
+            f"{with_others if drivers else 'is not on the list of releases tested with it'}; too "
+            "large a gap between versions causes memory faults"
+        )
+    oldest, source = oldest_kernel(release, matrix)
+    if kernel and not case.driver and kernel_is_older(kernel, oldest):
+        yield (
+            f"old kernel: {kernel} is older than {oldest}, the oldest that ROCm {release} was tested on "
+            f"({source})"
+        )
 
 
 def wsl_needs(release: str, matrix: Matrix) -> WslNeeds | None:

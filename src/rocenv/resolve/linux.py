@@ -43,7 +43,7 @@ from rocenv.resolve.combination import (
     rejected,
     unmet,
 )
-from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested, tested_drivers
+from rocenv.resolve.drivers import driver_notes, untested_releases
 from rocenv.resolve.verdicts import Facts, without_zluda
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def combinations(case: Case) -> Iterator[Combination]:
     """Yield every combination of a release, a way to support the target, and a PyTorch release."""
     torches = [wheels.torch_option(row, case) for row in case.matrix.torch if row.rocm]
     rows = verdicts.certain(case)
-    untested = _untested(case)
+    untested = untested_releases({row.version for row in _rows(case)}, case)
     for way in _ways(case):
         rank, broken = _rank(way, untested, case), _broken(way, case)
         for torch, torch_broken in _torch_choices(way, torches, case):
@@ -198,18 +198,6 @@ def _doubt(way: Way, case: Case) -> int:
     return max(of_release, min(stated, default=of_release))
 
 
-def _untested(case: Case) -> frozenset[str]:
-    """List the releases that were not tested with the kernel driver, or were tested only on newer kernels."""
-    matrix, kernel = case.matrix, case.machine.kernel
-    driver = kernel_driver(case.driver, matrix)
-    releases = {series(row.version) for row in _rows(case)}
-    if driver:
-        return frozenset(each for each in releases if tested(driver, each, matrix) is False)
-    if kernel and not case.driver:
-        return frozenset(each for each in releases if kernel_is_older(kernel, oldest_kernel(each, matrix)[0]))
-    return frozenset()
-
-
 def _torch_choices(way: Way, torches: Sequence[Option], case: Case) -> Iterator[tuple[Option, Constraints]]:
     if not case.request.torch:
         yield NOTHING, NONE
@@ -248,7 +236,7 @@ def candidate(parts: Parts, case: Case) -> Candidate:
         override=way.override,
         warnings=tuple(_warnings(way, case)),
         notes=tuple(_notes(parts, case)),
-        local_notes=tuple(_driver_notes(row, case)),
+        local_notes=tuple(driver_notes(row.version, case)),
     )
 
 
@@ -298,25 +286,6 @@ def _warnings(way: Way, case: Case) -> Iterator[str]:
         yield (
             f"the rocBLAS of ROCm {way.row.version} from {way.row.channel} has no kernels for {lacking}, so "
             "`verify` can pass `gemm` but not `blas`"
-        )
-
-
-def _driver_notes(row: RocmSet | RocmWheels, case: Case) -> Iterator[str]:
-    matrix, kernel, release = case.matrix, case.machine.kernel, series(row.version)
-    driver = kernel_driver(case.driver, matrix)
-    if tested(driver, release, matrix) is False:
-        drivers, source = tested_drivers(release, matrix)
-        with_others = f"was tested with drivers from {joined(drivers)} ({source})"
-        yield (
-            f"driver skew: the kernel driver is from ROCm {driver}, but ROCm {release} "
-            f"{with_others if drivers else 'is not on the list of releases tested with it'}; too "
-            "large a gap between versions causes memory faults"
-        )
-    oldest, source = oldest_kernel(release, matrix)
-    if kernel and not case.driver and kernel_is_older(kernel, oldest):
-        yield (
-            f"old kernel: {kernel} is older than {oldest}, the oldest that ROCm {release} was tested on "
-            f"({source})"
         )
 
 

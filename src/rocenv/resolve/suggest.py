@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Lock
     from rocenv.data.knowledge import Verdict
-    from rocenv.data.releases import ZludaBuild
     from rocenv.data.rows import Matrix
+    from rocenv.data.windows import ZludaBuild
     from rocenv.resolve.candidate import Candidate
     from rocenv.resolve.combination import Constraints
 

@@ -14,7 +14,8 @@ from msgspec import structs
 
 from rocenv.core.versions import meets, newest_first, series
 from rocenv.data.known import STATUS_RANK
-from rocenv.data.releases import HipSdk, RocmWheels
+from rocenv.data.releases import RocmWheels
+from rocenv.data.windows import HipSdk
 from rocenv.resolve import verdicts, wheels
 from rocenv.resolve.candidate import Candidate, Choice
 from rocenv.resolve.combination import NOTHING, SERVING, Combination, choices, rejected, unmet

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rocenv.core.template import fill
 from rocenv.core.versions import allows, any_meets, joined, meets, newest_first, series
 from rocenv.data.known import STATUS_RANK
-from rocenv.resolve import verdicts
+from rocenv.resolve import packs, verdicts
 from rocenv.resolve.candidate import Candidate, Choice
 from rocenv.resolve.combination import (
     NONE,
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Rejection
     from rocenv.data.knowledge import GoodSet, Verdict
-    from rocenv.data.releases import Asset, HipSdk, Pack, Support, TorchSet, ZludaBuild
+    from rocenv.data.releases import Support, TorchSet
+    from rocenv.data.windows import Asset, HipSdk, Pack, ZludaBuild
     from rocenv.resolve.combination import Case
 
 CHANNEL = "hip-sdk"
@@ -102,7 +103,7 @@ def combinations(case: Case) -> Iterator[Combination]:
     wheels = [_torch_option(row, case) for row in case.matrix.torch if row.cuda and case.request.torch]
     rows = verdicts.certain(case)
     for sdk in case.matrix.hip_sdk:
-        good, packs = recommended(sdk, case), _pack_options(sdk, case)
+        good, pack_options = recommended(sdk, case), _pack_options(sdk, case)
         sdk_rank, sdk_broken = _sdk_rank(sdk, case), _sdk_broken(sdk, case)
         fitting = [each for each in archives if serves(each.row.asset, sdk.version, case.request.target)]
         for archive, archive_broken in choices(archives, fitting, "build"):
@@ -111,7 +112,7 @@ def combinations(case: Case) -> Iterator[Combination]:
             facts = _facts(sdk, *archive.row)
             near = [(name, row) for name, row in rows if verdicts.applies(row, facts)]
             torches = [_paired(each, archive.row.build, good) for each in wheels] or [NOTHING]
-            for pack, torch in product(packs, torches):
+            for pack, torch in product(pack_options, torches):
                 parts = Parts(sdk, archive.row, pack.row, torch.row)
                 broken = archive_broken | pack.broken
                 known = verdicts.against(near, parts.facts, apart=broken & MISFITS) if near else NONE
@@ -136,7 +137,7 @@ def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
     return (
         not recommended(sdk, case),
         not own,
-        not own and not any(pack.url for pack in _packs_for(sdk, case)),
+        not own and not any(pack.url for pack in packs.packs_for(sdk, case)),
         _LEVELS[promise.level] if promise else len(_LEVELS),
         STATUS_RANK[promise.status] if promise else len(STATUS_RANK),
         newest_first(sdk.version),
@@ -204,31 +205,7 @@ def _archive_option(archive: Archive, case: Case) -> Option:
 def _pack_options(sdk: HipSdk, case: Case) -> list[Option]:
     if has_kernels(sdk, case):
         return [NOTHING]
-    options = [_pack_option(pack) for pack in _packs_for(sdk, case)]
-    return options or [Option(row=None, rank=(), broken=unmet(pack=False))]
-
-
-def _pack_option(pack: Pack) -> Option:
-    quality = (not pack.url, not pack.proven, not pack.sha256, len(pack.targets), STATUS_RANK[pack.status])
-    return Option(row=pack, rank=(*quality, pack.provider, pack.asset, pack.rocm))
-
-
-def _packs_for(sdk: HipSdk, case: Case) -> list[Pack]:
-    release = series(sdk.version)
-    return [pack for pack in packs_of(case) if release in map(series, pack.rocm)]
-
-
-def packs_of(case: Case) -> list[Pack]:
-    """List the rocBLAS packs for the target with any features; Windows uses only one variant."""
-    return [
-        row
-        for row in case.matrix.pack
-        if row.kind == "rocblas" and not row.absent and _is_for(row, case.request.target)
-    ]
-
-
-def _is_for(pack: Pack, target: str) -> bool:
-    return target in (each.partition(":")[0] for each in pack.targets)
+    return packs.options(sdk, case) or [Option(row=None, rank=(), broken=unmet(pack=False))]
 
 
 def _torch_option(row: TorchSet, case: Case) -> Option:
@@ -319,29 +296,13 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
             "unknown, so specify it with `--driver`"
         )
     if parts.pack is not None:
-        yield from _pack_notes(parts.pack, case.request.target)
+        yield from packs.notes(parts.pack, case.request.target)
     if not asset.sha256:
         yield f"no hash is published for {asset.name}, so rocenv records the hash of the first download"
     yield from dict.fromkeys(_known(parts, case))
     for good in _recommending(parts, case):
         if good.driver and not case.driver:
             yield f"{good.by} recommends this set for display drivers {good.driver} ({good.source})"
-
-
-def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
-    yield (
-        f"the library pack replaces rocBLAS in the env's own copy of the SDK; it comes from {pack.provider}, "
-        f"not from AMD, and works only with HIP SDK {joined(pack.rocm)}"
-    )
-    featured = [each for each in pack.targets if each.startswith(target + ":")]
-    if target not in pack.targets and featured:
-        yield f"the pack is for {joined(featured)}: use it if HIP reports the GPU under this name"
-    if not pack.url:
-        yield (
-            "the pack's file name is unknown, so `create` cannot download it. Look for it at "
-            f"https://github.com/{pack.provider}/releases/tag/{pack.tag}, and add a `pack` row of your own "
-            "with its name and URL (docs/data.md, `Add your own rows`)"
-        )
 
 
 def _known(parts: Parts, case: Case) -> Iterator[str]:
@@ -404,7 +365,7 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
     if constraint == "driver":
         text = f"{title} works with display drivers {build.driver}, not with {case.driver}"
         return rejected(build, title, f"display driver {build.driver}", case.driver, text)
-    return _no_pack(parts, case) if constraint == "pack" else _no_torch(constraint, parts, case)
+    return packs.rejection(sdk, case) if constraint == "pack" else _no_torch(constraint, parts, case)
 
 
 def _components_in(constraint: str, parts: Parts, case: Case) -> str:
@@ -426,30 +387,6 @@ def _no_build(parts: Parts) -> Rejection:
     name, found = f"ZLUDA {build.version}", "; ".join(names)
     text = f"{name} has no archive for HIP SDK {release}, only {found}"
     return rejected(build, name, f"an archive for HIP SDK {release}", f"has {found}", text)
-
-
-def _no_pack(parts: Parts, case: Case) -> Rejection:
-    sdk, target = parts.sdk, case.request.target
-    shown_by: HipSdk | Pack = sdk
-    packs = packs_of(case)
-    found = f"rocenv has no pack for {target}"
-    if packs:
-        releases = sorted({series(version) for row in packs for version in row.rocm})
-        found = f"packs for {target} are for HIP SDK {joined(releases)} only"
-        shown_by = min(packs, key=lambda row: row.source)
-    absent = [
-        row
-        for row in case.matrix.pack
-        if row.absent
-        and series(sdk.version) in map(series, row.rocm)
-        and (not row.targets or _is_for(row, target))
-    ]
-    if absent:
-        shown_by = max(absent, key=lambda row: (row.note, row.source))
-        found += f"; {shown_by.note}" if shown_by.note else ""
-    name, wanted = f"HIP SDK {sdk.version}", f"rocBLAS kernels for {target}, its own or from a library pack"
-    text = f"{name} has no rocBLAS kernels for {target}, and no library pack adds them: {found}"
-    return rejected(shown_by, name, wanted, found, text)
 
 
 def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:

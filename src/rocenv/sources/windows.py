@@ -13,7 +13,8 @@ from rocenv.core.model import Artifact, Component, Layout
 from rocenv.core.template import fill
 from rocenv.core.versions import series
 from rocenv.data.environment import shims_for
-from rocenv.data.releases import HipSdk, Pack, TorchSet, ZludaBuild
+from rocenv.data.releases import TorchSet
+from rocenv.data.windows import HipSdk, Pack, ZludaBuild
 
 if TYPE_CHECKING:
     from rocenv.context import Context

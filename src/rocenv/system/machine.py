@@ -46,7 +46,7 @@ class Answers:
     files: dict[str, tuple[str, int]] = field(default_factory=dict)
     folders: dict[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
     opened: dict[str, int] = field(default_factory=dict)
-    reached: dict[str, int] = field(default_factory=dict)  # as if opened, judging by the mode alone
+    reached: dict[str, int] = field(default_factory=dict)  # like `opened`, but judging by the mode alone
     real: dict[str, str] = field(default_factory=dict)  # paths with links resolved
     tried: dict[tuple[str, str], Plain] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
@@ -227,7 +227,7 @@ def keep_row(copy: str, key: str, row: object) -> None:
 
 
 def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T, *, of_home: bool = False) -> _T:
-    """Return the result of an operation that is possible only on the machine itself, such as `free bytes`.
+    """Return the result of `attempt`, which is possible only on the machine itself; `what` names the result.
 
     The result is a plain value, so that it can be recorded; `unknown` is returned for a machine being
     examined without a recorded result. rocenv's own home (`of_home`) is on this machine even if

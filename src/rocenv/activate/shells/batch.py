@@ -198,7 +198,7 @@ def _report(env: Env) -> list[str]:
 
 
 def _shown(env: Env) -> str:
-    # Take the name from the folder at run time, because the script must be ASCII but the name may not be.
+    # Take the name from the folder at run time, because the script must be ASCII and the name might not be.
     is_folder = env.label == env.name == env.prefix.rpartition("\\")[2]
     if is_folder and not env.label.isascii():
         return '@for %%N in ("%_ROCENV_P%") do @set "_ROCENV_V=%%~nxN"'

@@ -114,7 +114,7 @@ class Index:
     repo: Repo
     folder: Path
     base: str  # base URL of the packages: a permanent URL, if available
-    root: str  # the same URL before mirrors are applied, which may be symbolic
+    root: str  # the same URL before mirrors are applied, such as `debian:`
     suite: str
     state: State
 
