@@ -221,7 +221,7 @@ def _print(findings: Sequence[Finding], count: int, texts: Texts, name: str | No
         lines = _env_lines(number, own, texts) if own else _lines(number, finding, texts)
         click.echo("\n".join(lines) + "\n")
     if not findings:
-        click.echo(texts("no_findings", count=str(count)))
+        print_text(texts("no_findings", count=str(count)) + "\n" + texts("still_fails"))
         return
     counts = {each: sum(finding.severity == each for finding in shown) for each in _COLORS}
     found = texts.mark(",").join(_count(each, number, texts) for each, number in counts.items() if number)
