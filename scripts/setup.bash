@@ -9,7 +9,7 @@ fail() {
     exit 1
 }
 
-# Print the Python to use: $PYTHON, otherwise the first one that is new enough.
+# Print the Python to use: $PYTHON if it is set, or else the first one that is new enough.
 find_python() {
     local candidate
     for candidate in ${PYTHON:+"$PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
@@ -24,7 +24,7 @@ find_python() {
 
 can_install_packages() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
-# Install system packages. Update apt's package lists only if the packages cannot be installed without that.
+# Install system packages. Update apt's package lists only if the packages cannot be installed otherwise.
 install_packages() {
     say "Installing $* with apt-get"
     local -a get=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300)
@@ -98,7 +98,7 @@ need_for_windows() {
 
 wine_root=build/windows-lane/root
 
-# Ensure that `scripts/wine` can use Wine 10: the system's own, otherwise one from Debian 13 in $wine_root.
+# Ensure that `scripts/wine` can use Wine 10: the system's own, or else one from Debian 13 in $wine_root.
 get_wine() {
     if has_wine /usr/lib/wine/wine64 || [ -e "$wine_root/usr/lib/wine/wine64" ]; then return; fi
     can_install_packages || fail 'Wine 10 is not installed' 'on Debian 13 and later: sudo apt-get install wine wine64'

@@ -179,7 +179,7 @@ def test_an_app_is_installed_with_its_dependencies(world: Mini) -> None:
 
 @pytest.mark.parametrize("rocm", ["5.7", "6.4"])
 def test_the_programs_of_an_app_can_be_started_by_name(world: Mini, rocm: str) -> None:
-    """They start even if the set has its own C library and no env is active."""
+    """The programs start even if the set has its own C library and no env is active."""
     world.create("art", "--rocm", rocm, "--app", "painter")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
     assert world.run("run", "art", "--", "painter", "PAINTER_HOME").stdout == f"{home}\n"

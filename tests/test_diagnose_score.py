@@ -35,7 +35,7 @@ sys.path.append(str(SCRIPT.parent))
 from benchmarks import diagnose as benchmark  # noqa: E402
 from diagnose_score import burying, noise, scoring  # noqa: E402
 
-# Facts that rules depend on. In the noise, they would change the right answer.
+# Facts that rules depend on. If they were in the noise, they would change the right answer.
 MATTERS = {
     "gfx",
     "gpu",

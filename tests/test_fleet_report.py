@@ -338,7 +338,7 @@ def test_no_nodes_are_drained_if_the_record_of_drained_nodes_cannot_be_written(
 
 
 def test_two_runs_at_once_both_remember_what_they_drained(tmp_path: Path) -> None:
-    """Otherwise, rocenv would never resume the nodes that one of the runs drained."""
+    """If a run discarded the other's record, rocenv would never resume the nodes in it."""
     bad = {name: answer(name, healthy=False, reason="rocenv:gemm bad") for name in ("n1", "n2")}
     put(tmp_path, *bad.values())
     programs = {

@@ -355,7 +355,7 @@ def test_planning_does_not_wait_for_an_unreachable_server() -> None:
 
 
 def test_a_download_waits_for_an_unreachable_server(server: Loopback, network: Network) -> None:
-    """The server may be restarting, and the download may have been running for an hour."""
+    """The server may just be restarting, and giving up could waste an hour-long download."""
     pauses: list[float] = []
 
     def attempt() -> str:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 _ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'
-# The preferred channel, because vendor channels come before distribution channels. Both have the same
-# packages.
+# This channel is preferred, because vendor channels come before distribution channels. It has the same
+# packages as `mini`.
 _MAKER = """schema = 1
 [[repo]]
 name = "maker"
@@ -251,7 +251,7 @@ def test_planning_uses_the_cache_when_offline(planner: Planner) -> None:
 
 @pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
 def test_an_unreachable_channel_is_retried_early_in_some_cases(planner: Planner, way: str) -> None:
-    """The user requests the channel or fresh data, configures a mirror, or ten minutes pass."""
+    """The user requests the channel or fresh data, the mirrors change, or ten minutes pass."""
     planner.add_maker("5.7.1")
     planner.break_maker()
     planner.plan()
@@ -594,7 +594,7 @@ def test_locks_with_invalid_wheels_are_rejected(
 
 
 def test_packages_in_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner, tmp_path: Path) -> None:
-    """In a component without a folder, a `home/x` member would get the path `/home/x`."""
+    """Without a component folder, a package's `home/x` would be unpacked to `/home/x`."""
     plain = json.loads(lock_text(planner.plan()))
     del plain["components"][0]["into"], plain["components"][0]["layout"]
     path = tmp_path / "x.lock"

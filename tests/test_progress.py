@@ -187,7 +187,7 @@ def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
         while block := os.read(master, 65536):
             received += block
     except OSError:
-        pass  # Linux returns EIO after the other end was closed
+        pass  # Linux returns EIO once the other end is closed
     out, _ = child.communicate(timeout=20)
     os.close(master)
     return out.decode(), received.decode()

@@ -177,7 +177,7 @@ def masked(text: str, place: Place) -> str:
     text = text.replace(str(place.folder), SHOWN_HOME)
     text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:00000", text)
     text = re.sub(r" +\d+\.\d\d s", lambda found: "0.00 s".rjust(len(found[0])), text)
-    # Results for random input, and rates, whose lengths affect line breaks.
+    # Rates and results for random input vary in length, which affects line breaks.
     text = re.sub(r"(?m)^(  (?:gemm|blas) .* s  ).*(?:\n {20,}.*)*", r"\1…", text)
     text = re.sub(r"\d+(\.\d)? [kMG]?B\b", "0.0 MB", text)
     return re.sub(r"\d{4}-\d\d-\d\d[T ][\d:+.Z]+", "2026-01-01T00:00:00Z", text)

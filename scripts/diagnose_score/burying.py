@@ -1,6 +1,6 @@
 """Ways to bury a log in noise, because real logs are long, come from several threads, or are re-encoded.
 
-Telling noise is output from other programs that mentions versions and the system. Quiet noise does not add
+"Telling" noise is output from other programs that mentions versions and the system. "Quiet" noise adds no
 facts, so it shows whether a result changed because of facts or only because of the log's length.
 """
 
@@ -54,7 +54,7 @@ class Noise:
         return "\n".join([*mixed, *(next(rest, "") for _ in range(200)), ""]).encode()
 
     def colored(self, log: str) -> bytes:
-        """Format a log as for a terminal, with colors, and with progress bars on the same lines."""
+        """Add terminal colors to a log, and progress bars on the same lines."""
         chance = random.Random(self.seed)
         shown = [_in_colors(line, chance) for line in _lines(log)]
         return _joined(self.around(log)[:400], shown).encode()

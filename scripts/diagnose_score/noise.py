@@ -1,8 +1,8 @@
 """Output from healthy programs, reproducible with a seed.
 
 The lines are invented, but use the formats of real programs. None of them shows a failure, so every finding
-in them is a false positive. Plain lines do not mention the machine, so they do not change any result.
-Telling lines mention the system and the programs (with versions and paths), as real logs do. They never
+in them is a false positive. `PLAIN` lines do not mention the machine, so they do not change any result.
+`TELLING` lines mention the system and the programs (with versions and paths), as real logs do. They never
 mention a GPU or a ROCm version, or that a GPU works, because such facts would contradict the log to which
 they are added.
 """
@@ -252,7 +252,7 @@ def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> 
         count: Number of lines.
         seed: The same seed produces the same lines.
         telling: Whether to include lines that mention the system and its programs.
-        system: The system that those lines describe, or "" for both.
+        system: The system that those lines describe ("linux" or "windows"), or "" for both.
     """
     chance = random.Random(seed)
     programs = dict(PLAIN)

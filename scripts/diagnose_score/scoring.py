@@ -31,7 +31,7 @@ class Case:
 
     @cached_property
     def text(self) -> str | None:
-        """The log as text, or None if it is neither UTF-8 nor UTF-16 and its bytes must be preserved."""
+        """The log as text, or None if it is neither UTF-8 nor UTF-16, so its bytes must be preserved."""
         wide = self.log.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         try:
             return self.log.decode("utf-16" if wide else "utf-8-sig")

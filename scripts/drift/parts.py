@@ -71,7 +71,7 @@ def survey(
 ) -> list[Outcome]:
     """Check all parts within `timeout_s`, and return their results in the same order.
 
-    All sites are checked at the same time. If a site does not respond in time, the thread runs until the
+    All sites are checked at the same time. If a site does not respond in time, its threads run until the
     process ends.
     """
     outcomes: dict[int, Outcome] = {}

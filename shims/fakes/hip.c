@@ -93,7 +93,7 @@ static struct failure failure_for(const char *group, size_t size) {
     return found;
 }
 
-/* An allocation's mode: set for all, for its number, or for those that exceed the device memory. */
+/* An allocation's mode: from `malloc`, `malloc.N`, or, if it does not fit, `malloc.over`. */
 static struct failure failure_of_malloc(size_t size, int is_there) {
     static unsigned calls;
     char name[64];

@@ -150,7 +150,7 @@ static size_t let_go(void *pointer) {
 EXPORT int hipMalloc(void **pointer, size_t size) {
     FAIL("malloc");
     if (fails_as(&failure, "oom") && size >= failure.number) return OUT_OF_MEMORY;
-    /* The driver evicts some of the other processes' memory. */
+    /* The driver can evict other processes' memory, so only the total limits allocations. */
     int has_room = used_bytes <= total_bytes() && size <= total_bytes() - used_bytes;
     int status = has_room ? allocate(pointer, size) : OUT_OF_MEMORY;
     if (status == SUCCESS) used_bytes += size;

@@ -28,7 +28,7 @@ static void library_folder(char *folder, size_t size) {
         snprintf(folder, size, "%s\\rocblas\\library", own);
 }
 
-/* Whether the kernels for the current device match this rocBLAS; without kernels, exit like the real one. */
+/* Whether the kernels for the current device match this rocBLAS; if none exist, exit like the real one. */
 static int has_kernels(void) {
     char folder[MAX_PATH], path[MAX_PATH + 64], target[64], made_for[64] = "";
     rocenv_standin_target(target, sizeof target);

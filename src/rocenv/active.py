@@ -27,7 +27,7 @@ def env_around(home: Home, path: str) -> str:
 
 
 def active_names(home: Home, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the names of envs whose variables are set, in `PATH` order; some may no longer exist."""
+    """Yield the names of envs on `PATH`, then in other variables; some may no longer exist."""
     for entry in (*environ.get("PATH", "").split(os.pathsep), *map(environ.get, _OF_ACTIVE_ENV)):
         if entry and (name := env_around(home, entry)):
             yield name

@@ -138,7 +138,7 @@ def unset(path: Path, key: Key) -> bool:
 def parse_key(text: str) -> Key:
     """Parse a dotted key, written as in TOML: `defaults.rocm`, `mirrors."https://…/"`.
 
-    URLs contain dots, so everything after an unquoted `mirrors.` is one part.
+    URLs contain dots, so everything after `mirrors.` is one part unless it begins with a quotation mark.
     """
     first, _, rest = text.partition(".")
     if first.strip() == "mirrors" and rest and rest[0] not in "\"'":
@@ -218,7 +218,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _require_ours(path: Path) -> None:
-    """Raise DataError if another user owns the settings: they could read a password or lose the file."""
+    """Raise DataError if another user owns the file: they could read a password or lose access."""
     owner = (path if path.exists() else path.parent).stat().st_uid
     if not WINDOWS and os.geteuid() not in (0, owner):
         raise DataError(
@@ -291,7 +291,7 @@ def _addresses(path: Path, prefix: str, value: Any) -> tuple[str, ...]:
 
 
 def _require_server(path: Path, key: Key, address: str) -> None:
-    """Reject URLs in which special characters hide part of a password; the error omits the URL."""
+    """Reject URLs if special characters obscure where a password ends; the error omits the URL."""
     from urllib.parse import urlsplit
 
     try:

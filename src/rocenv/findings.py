@@ -151,7 +151,7 @@ def advice_row(matrix: Matrix, name: str) -> Advice:
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort findings by severity, then in the order of the checks."""
+    """Sort findings by severity, then by check order."""
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 

@@ -25,7 +25,7 @@ class Home:
 
     @classmethod
     def default(cls) -> Home:
-        """Return the home that `ROCENV_HOME` specifies, otherwise `usual()`."""
+        """Return the home that `ROCENV_HOME` specifies, or else `usual()`."""
         chosen = os.environ.get("ROCENV_HOME")
         if chosen:
             return cls(Path(os.path.abspath(Path(chosen).expanduser())))
@@ -114,7 +114,7 @@ class Home:
 
     @property
     def config_file(self) -> Path:
-        """The `config.toml` in `ROCENV_HOME`, otherwise the one in the platform's settings folder."""
+        """The `config.toml` in `ROCENV_HOME`, or else the one in the platform's settings folder."""
         own = self.path / "config.toml"
         if os.environ.get("ROCENV_HOME") or own.exists():
             return own
@@ -130,7 +130,7 @@ class Home:
         return platformdirs.user_config_path("rocenv", appauthor=False) / "config.toml"
 
     def unused_name(self, name: str) -> str:
-        """Return an unused env name: `name`, otherwise `name2` and so on."""
+        """Return an unused env name: `name`, or else `name2` and so on."""
         unused, number = name, 2
         while os.path.lexists(self.envs / unused):
             unused, number = f"{name}{number}", number + 1
@@ -182,7 +182,7 @@ class Home:
 
     @property
     def _closing(self) -> Path:
-        """The file that marks an unfinished removal of write permissions, so that it is repeated."""
+        """The marker for an unfinished removal of write permissions, which must be repeated."""
         return self.path / ".closing"
 
     def _close(self, exposed: list[Path], mask: int, report: Callable[[str], None]) -> None:
@@ -257,7 +257,7 @@ class Home:
         if mount is not None and mount.kind in NETWORK_FILESYSTEMS:
             raise PrefixError(
                 f"`{self.path}` is on {mount.kind} ({mount.device}); on a network share, file locks and "
-                "kernel caches fail with memory faults",
+                "kernel caches fail, which causes memory faults",
                 hints=(hint,),
                 code="network-home",
             )
@@ -330,7 +330,7 @@ def _name_of(user: int) -> str:
 
 
 def user_folder(variable: str, usual: str) -> Path | None:
-    """Return the user's folder as platformdirs would, or None if only platformdirs can determine it.
+    """Return the same user folder as platformdirs, or None if only platformdirs can determine it.
 
     Prompts and completions call this, so it avoids importing platformdirs, which would take longer than the
     rest of their work.

@@ -71,7 +71,7 @@ def _same(found: FileEntry, expected: FileEntry) -> bool:
 
 
 def _real_folders(root: Path, files: Iterable[str]) -> frozenset[str]:
-    """List the files' folders that are not behind links, relative to `root`; `""` is the root."""
+    """List the files' folders whose paths below `root` contain no links; `""` is `root`."""
     real = {""}
     wanted = {str(folder) for path in files for folder in PurePosixPath(path).parents}
     for folder in sorted(wanted - {"."}):  # parents come before their subfolders
@@ -99,7 +99,7 @@ def file_entry(path: Path) -> FileEntry:
 
 
 class Replaced(NamedTuple):
-    """A locked package that is missing from the venv or installed in a different version."""
+    """A locked package that is missing from the venv, or whose installed version differs."""
 
     name: str
     locked: str

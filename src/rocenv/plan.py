@@ -147,7 +147,7 @@ def _preferred(candidate: Candidate, missed: Sequence[Miss]) -> Miss | None:
 
 
 def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
-    """Whether a set differs in series from the preferred one, or supports the GPU less well."""
+    """Whether a set's series differ from the preferred one's, or it supports the GPU less well."""
     versions, better = (
         {kind: series(version) for kind, version in each.versions} for each in (candidate, preferred)
     )
@@ -155,7 +155,7 @@ def _is_worse(candidate: Candidate, preferred: Candidate) -> bool:
 
 
 def _lack(candidate: Candidate) -> int:
-    """Rate what the GPU lacks: 0 for nothing, 1 or 2 if it runs as another target, 3 for BLAS kernels."""
+    """Rate a set's GPU support: 0 if native, 1 or 2 as another target, 3 without BLAS kernels."""
     if candidate.override is not None:
         return 2 if candidate.override.verdict == "caution" else 1
     return 3 if candidate.warnings else 0

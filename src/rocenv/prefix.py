@@ -383,6 +383,6 @@ def all_prefixes(home: Home) -> list[Prefix]:
 
 
 def _listed(prefix: Prefix) -> tuple[str, ...]:
-    """Return the states in which to list a prefix: never `foreign` for remains of a removed env."""
+    """Return the states in which a prefix is listed: not `foreign` if its env was removed."""
     usual = ("complete", "incomplete")
     return usual if set_aside(prefix.path.name) else (*usual, "foreign")

@@ -25,7 +25,7 @@ def damaged(root: Path, files: Mapping[str, FileEntry]) -> dict[str, str]:
 
 
 def lost_files(prefix: Prefix, record: Record) -> dict[str, str]:
-    """Compare all files like `damaged`, but only if a main part of the env is missing; else return {}.
+    """Compare all files as `damaged` does if a main part of the env is missing; else return {}.
 
     Meant for commands that start a program: it takes less than a millisecond if nothing is missing.
 
@@ -38,7 +38,7 @@ def lost_files(prefix: Prefix, record: Record) -> dict[str, str]:
 
 
 def _main_parts(record: Record) -> Iterator[tuple[str, ...]]:
-    """Yield the folders and files without which no program starts, with their possible locations."""
+    """Yield the possible locations of each folder and file that programs need in order to start."""
     for part in record.lock.components:
         yield (part.into,)
         if part.layout is not None:

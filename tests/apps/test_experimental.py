@@ -1,4 +1,4 @@
-"""ROCm 7.2 from Debian experimental, the newest real set that passes up to `compile` without a GPU."""
+"""ROCm 7.2 from Debian experimental, the newest real set that passes all rungs that need no GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debian's real llama.cpp with its HIP backend, which finds no GPU here, as rocenv must report."""
+"""Debian's real llama.cpp with its HIP backend, which finds no GPU here; rocenv must say so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GnuPG keys and clear-signed messages with dates that tests cannot create.
+"""Premade GnuPG keys and clear-signed messages with dates that tests cannot set themselves.
 
 They were made with `gpg --faked-system-time DATE`: keys with `--quick-gen-key NAME ed25519 sign EXPIRY`, and
 keys with a SHA-1 self-signature with `--cert-digest-algo SHA1`. Signatures dated after a key's expiry were

@@ -301,7 +301,7 @@ def test_a_future_signature_is_rejected(signer: Signer, short: Signer) -> None:
 
 @SIGNERS
 def test_a_signature_made_after_the_key_expired_is_rejected(signer: Signer, short: Signer) -> None:
-    """A signature made before the key expired stays valid, because AMD never re-signs its old releases."""
+    """Earlier signatures must stay valid, because AMD never re-signs its old releases."""
     pin = (short.fingerprint,)
     assert checked(short.signed["2024-01-01"], short.key, fingerprints=pin).startswith("Suite: jammy")
     refused(short.signed["2024-04-01"], short.key, fingerprints=pin)

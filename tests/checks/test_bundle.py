@@ -114,7 +114,7 @@ def windows(root: Root) -> None:
 
 
 class TestExamine:
-    """Checks of a bundle, which must find the same problems as on the machine that it describes."""
+    """Checks of a bundle must find the same problems as checks of the machine that it describes."""
 
     @pytest.mark.parametrize(
         "build",

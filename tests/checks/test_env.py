@@ -170,7 +170,7 @@ def test_each_broken_env_is_reported(case: Case) -> None:
     ],
 )
 def test_a_broken_env_is_an_error_if_the_user_names_it(case: Case, state: str, code: str) -> None:
-    """The machine checks still run, and the env's state is an error."""
+    """The machine checks still run, and the env's state is reported as an error."""
     envs = case.machine.home.envs
     case.machine.context()
     if state == "half":

@@ -86,7 +86,7 @@ def test_a_kernel_that_reports_only_an_apus_reserved_memory_is_reported(scenery:
 
 
 def test_a_nearly_full_disk_is_reported(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check runs even for a snapshot, because envs are created on this machine."""
+    """Even for a snapshot, the check examines this machine's disk, where envs are created."""
     free = 3 * GIB
     room: Room | None = None
     monkeypatch.setattr(machine, "room_elsewhere", lambda *_: room)

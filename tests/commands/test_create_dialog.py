@@ -1,4 +1,4 @@
-"""Questions from `create` and `remove` at a terminal, and their behavior without one."""
+"""Questions that `create` and `remove` ask at a terminal, and what they do without one."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_findings_are_available_in_chinese(
 
 
 def test_output_is_readable_if_its_encoding_has_no_chinese(tmp_path: Path) -> None:
-    """In a pipe on Western Windows, Chinese output is UTF-8; English output masks Chinese text."""
+    """With a Western code page, Chinese output is UTF-8; English output masks Chinese text."""
     done = diagnose(tmp_path, "-", "--lang", "zh", stdin=LOG, PYTHONIOENCODING="cp1252")
     assert (done.returncode, done.stderr) == (0, b"")
     assert "原因" in done.stdout.decode()
@@ -383,7 +383,7 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=sys.stderr)
 
 @posix
 class TestCost:
-    """Costs in CPU time and memory, which are unaffected by other programs."""
+    """CPU time and peak memory, which other programs do not affect."""
 
     def measured(self, log: Path) -> tuple[Any, float, int]:
         """Run the command; return its document, CPU seconds and peak memory in bytes."""

@@ -157,7 +157,7 @@ def test_loading_a_module_of_an_unreadable_env_explains_the_problem(tmp_path: Pa
 
 
 def test_a_container_definition_has_the_effect_of_activation(tmp_path: Path) -> None:
-    """Its environment section is an sh script. In an image, the env is read-only."""
+    """The definition's environment section is an sh script. In an image, the env is read-only."""
     changes = (*CHANGES, *CACHES, set_("A", HOSTILE))
     text = render("apptainer", "/opt/rocenv/envs/demo", changes)
     assert "\n    /opt/rocenv/envs/demo /opt/rocenv/envs/demo\n" in text

@@ -62,7 +62,7 @@ def folder_with(lab: Lab, content: bytes, name: str = "there") -> Path:
 
 
 def assert_refused(lab: Lab, folder: Path | bytes, *parts: str) -> str:
-    """Assert that `--check` rejects a folder in one or two printable lines; return them."""
+    """Assert that `--check` rejects a folder with one or two printable lines; return them."""
     done = lab.run("trust", "--check", os.fsencode(folder))
     assert (done.returncode, done.stdout) == (1, b""), done
     text = done.stderr.decode()
@@ -114,7 +114,7 @@ class TestUse:
         assert list(config.load(lab.config).trusted) == [str(there)]
         done = lab.run("trust", "--check", cwd=deep)
         assert (done.returncode, done.stdout) == (0, b"demo\n")
-        # rocenv does not search the parents of a folder that the user names, because a typo would trust a
+        # rocenv does not search the parents of a folder that the user names, so a typo cannot make it trust a
         # different file.
         done = lab.run("trust", str(deep))
         assert (done.returncode, done.stdout) == (1, b"")

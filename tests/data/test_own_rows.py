@@ -107,7 +107,7 @@ def test_an_error_shows_the_users_file(own: Rows, said: str, tmp_path: Path) -> 
 
 
 def test_a_reference_broken_by_a_user_row_shows_the_referring_row(tmp_path: Path) -> None:
-    """Shipped rows can also be broken this way: a user row may change the row that they refer to."""
+    """The referring row may be a shipped one, if a user row changes the row that it refers to."""
     own = ("target", example("target", name="gfx1030", generic="no-such-generic"))
     with pytest.raises(DataError, match=r"own/0\.toml: target\[0\]"):
         merged(tmp_path, [], [own])

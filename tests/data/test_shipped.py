@@ -279,7 +279,7 @@ class TestAmdsSets:
                 by_level.setdefault(each.level, set()).update(each.targets)
         promised = by_level["official"] | by_level.get("deprecated", set())
         assert set(row.official) == promised - LATER.get(row.version, set())
-        # The shipped files, where known, lack some of the targets that were built.
+        # Where the list of shipped files is known, it lacks some of the targets that were built.
         lists = [
             set(each.targets)
             for each in shipped().kernels

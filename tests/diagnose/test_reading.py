@@ -1,4 +1,4 @@
-"""Logs that are colored, compressed, truncated, in any encoding or in folders; none raises an exception."""
+"""Colored, compressed or truncated logs in any encoding, and folders; none causes an exception."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_nearby_lines_are_found_across_blocks() -> None:
 
 
 def test_nearby_lines_in_a_different_file_do_not_count() -> None:
-    """`near` and `not_near` search only the same log."""
+    """`near` and `not_near` search only the log that contains the match."""
     out_of_memory = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
     amd = b"Device: AMD Radeon RX 6750 XT gfx1031\n"
     apart = [Block(data=amd, first_line=1, file="a"), Block(data=out_of_memory, first_line=1, file="b")]

@@ -90,7 +90,7 @@ def test_a_log_of_amdgpu_jl_says_where_to_get_the_hip_sdk() -> None:
 
 
 def test_amds_pytorch_for_windows_comes_before_zluda() -> None:
-    """Only for GPUs that AMD's PyTorch supports; the commands for ZLUDA come next."""
+    """AMD's PyTorch is suggested only for GPUs that it supports; the commands for ZLUDA come next."""
     wheels = [row for row in MATRIX.rocm_wheels if row.platform == "windows" and not row.floating]
     served = {target for row in wheels for target in row.targets}
     assert {"gfx1031", "gfx1201"} < served and "gfx906" not in served

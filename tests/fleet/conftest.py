@@ -82,7 +82,7 @@ class Cluster:
         return thread
 
     def set_node(self, name: str, **changes: str) -> None:
-        """Set the variables that make a node different: its machine, GPU or disk."""
+        """Set a node's variables; `changes` gives it a different machine, GPU or disk."""
         values = {name: value for name, value in self.world.env.items() if name not in ("PATH", "HOME")}
         lines = [f"{key}={value}\n" for key, value in (values | changes).items()]
         (self.lab / "nodes" / name).write_text("".join(lines))

@@ -49,7 +49,7 @@ def world() -> Iterator[Mini]:
 
 
 def _base(folder: Path) -> None:
-    """Create a minimal base image from this machine's programs; the usual ones would need a download."""
+    """Create a minimal base image from this machine's programs, to avoid a download."""
     for name in PROGRAMS:
         program = shutil.which(name, path="/usr/bin:/bin")
         assert program

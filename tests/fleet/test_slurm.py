@@ -63,7 +63,7 @@ def test_one_job_step_checks_six_healthy_nodes(cluster: Cluster, tmp_path: Path)
     ]
     ours_of_fleet = [str(ROCENV), "fleet", "verify", "demo", "--slurm", "all", "--level", "quick"]
     pairs = []
-    for _ in range(8):  # Slurm sometimes lets a step wait for nodes that the previous one has just left
+    for _ in range(8):  # a step sometimes waits for nodes that the previous step has just released
         pairs.append((timed(*ours_of_fleet), timed(*plain)))
         ours, reference = map(min, zip(*pairs, strict=True))
         if ours <= 1.2 * reference:

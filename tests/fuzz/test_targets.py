@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_target_accepts_its_seeds(name: str) -> None:
-    """Otherwise, the parser would also reject mutations of the seed early."""
+    """If the parser rejected a seed, it would also reject the seed's mutations early."""
     seeds = TARGETS[name].seeds()
     assert seeds
     assert [why for seed in seeds if (why := read(name, seed))] == []
@@ -41,7 +41,7 @@ def test_a_target_reports_forbidden_exceptions(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("escape", ["file beside", "link out", "neither"])
 def test_a_target_reports_files_outside_the_tree(tmp_path: Path, escape: str) -> None:
-    """Even if the parser then rejects the archive."""
+    """They are reported even if the parser then rejects the archive."""
 
     def unpack(tree: Tree) -> None:
         (tree.folder / "inside").write_bytes(b"")

@@ -127,7 +127,7 @@ def test_partitions_belong_to_their_board(root: Root, look: Look) -> None:
     host = look()
     assert {gpu.address for gpu in host.gpus} == {"0000:05:00.0"}
     assert [gpu.memory_bytes for gpu in host.gpus] == [24 * GIB] * 8
-    assert host.notes == ("8 of these are partitions of one board, which share its memory and compute units",)
+    assert host.notes == ("8 of these are partitions of one board, sharing memory and compute units",)
 
 
 def test_a_slightly_smaller_first_partition_stays_first(root: Root, look: Look) -> None:

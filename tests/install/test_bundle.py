@@ -363,7 +363,7 @@ def test_a_compressed_bundle_is_rejected_with_the_remedy(mini: Mini, bundle: Pat
 
 
 def test_a_bundle_is_rejected_on_a_machine_with_an_older_c_library(mini: Mini, bundle: Path) -> None:
-    """A bundle from a newer machine that does not include a C library. None of its libraries would load."""
+    """A bundle without a C library, from a newer machine. Its libraries would not load here."""
     rewritten(
         bundle, lambda members: with_lock(members, lambda lock: lock["components"][0].update(glibc="99.0"))
     )

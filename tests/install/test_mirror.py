@@ -67,7 +67,7 @@ def test_sets_that_upgrades_leave_are_not_mirrored(mini: Mini) -> None:
 
 
 def test_an_index_that_is_newer_than_an_env_is_reported(mini: Mini) -> None:
-    """Clients would resolve packages that the mirror does not contain."""
+    """With the newer index, clients would select packages that the mirror does not contain."""
     mini.create("lab")
     for name in ("mini5-hip", "mini5-blas"):
         mini.repo.remove(name)

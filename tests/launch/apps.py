@@ -1,4 +1,4 @@
-"""Fake apps that print their help, a device list or, otherwise, their arguments."""
+"""Fake apps that print their help or a device list on request, or else their arguments."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Bench(Lab):
     """A machine, an env, and an app with its kernel source."""
 
     def prepare(self, **placed: Any) -> Bench:
-        """Create all files, and record the kernels as placed."""
+        """Create all files, and record that the kernel has been placed."""
         root = Root(self.root / "linux").kernel().cpu().gpu(1, device=0x7550, version=120001)
         self.env["ROCENV_SYSROOT"] = str(root.path)
         self.make("art", (component("rocm", "6.4.3", "amd"),), platform="linux", target="gfx1201")

@@ -378,7 +378,7 @@ class TestWarnings:
         rungs = [{"rung": "files", "status": "passed"}, {"rung": "gemm", "status": "crashed"}]
         (prefix.own / "verified.json").write_text(json.dumps({"level": "files", "rungs": rungs}))
         done = lab.run("launch", "sd", "--", "true")
-        assert "Env `sd` failed its last verification. The check `gemm` failed" in done.stderr.decode()
+        assert "Env `sd` failed its last verification. The `gemm` check failed" in done.stderr.decode()
 
     def test_an_igpu_that_hip_lists_first_is_reported(self, lab: Lab) -> None:
         good_env(lab)
@@ -456,7 +456,7 @@ class TestWarnings:
 
 
 def test_launch_sets_the_same_environment_as_run(lab: Lab) -> None:
-    """Only the variables in the app's profile differ."""
+    """Only the variables for Python programs with piped output differ."""
     lab.make(changes=(EnvChange(action="set", name="MIOPEN_X", value="{prefix}/x"),))
     script = "import os; print(sorted(os.environ.items()))"
     command = ("sd", "--", sys.executable, "-c", script)

@@ -107,7 +107,7 @@ class TestProof:
         assert "nothing in its output shows that it used the GPU" in render.log().decode()
 
     def test_a_run_whose_output_announces_gpu_work_must_also_show_gpu_use(self, render: Lab) -> None:
-        """For example, a script may render."""
+        """For example, the app may run a script that renders."""
         code, said = launch(render, "Preparing the scene\nSaved: 0001.png", "script")
         assert code == 0
         assert "Render ended with exit code 0, but nothing in its output shows that it used the GPU" in said

@@ -40,7 +40,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def read_memory(machine: Machine, matrix: Matrix) -> Callable[..., Usage]:
-    """A function that reads that machine's GPU memory usage, optionally with figures from HIP."""
+    """A function that reads the machine's GPU memory usage, optionally with figures from HIP."""
 
     def found(hip: Mapping[int, HipFigure] | None = None) -> Usage:
         return read_usage(detect(matrix), hip)
@@ -50,7 +50,7 @@ def read_memory(machine: Machine, matrix: Matrix) -> Callable[..., Usage]:
 
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
-    """A home with one env, whose HIP runtime is the fake one."""
+    """A home with one env, which uses the fake HIP runtime."""
     built = tmp_path_factory.mktemp("built")
     hip, blas = built / "libamdhip64.so.5", built / "librocblas.so.3"
     compile_library(hip, SOURCES / "hip.c", SOURCES / "hiprtc.c")

@@ -159,7 +159,7 @@ class TestHip:
     def test_free_memory_that_exceeds_the_total_is_ignored(
         self, machine: Machine, read_memory: ReadMemory
     ) -> None:
-        """On a Strix Halo, HIP reported 120 GiB free of 62 GiB."""
+        """On a Strix Halo, HIP reported 120 GiB free out of a total of 62 GiB."""
         apu(machine, vram=GIB // 2, gtt=60 * GIB, ram=120 * GIB)
         before = only(read_memory())
         gpu = only(read_memory({0: HipFigure(free_bytes=120 * GIB, total_bytes=62 * GIB)}))

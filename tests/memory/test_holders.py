@@ -113,7 +113,7 @@ def test_processes_that_end_while_they_are_examined_are_tolerated(
     card(machine).process(1, "init").process(71, "stays").client(71, vram=GIB)
     monkeypatch.setattr("rocenv.memory.holders.process_ids", lambda: [1, 70, 71, 72])
     gone = machine.process(72, "goes").path / "proc/72/fd/5"
-    os.symlink("/dev/dri/renderD128", gone)  # imitates process 72, which has ended
+    os.symlink("/dev/dri/renderD128", gone)  # process 72 looks as if it had just ended
     assert held(read_memory().gpus[0]) == [(71, "stays", GIB)]
     assert read_memory().hidden == 0
 

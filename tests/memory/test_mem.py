@@ -118,7 +118,7 @@ class TestReport:
         assert "? of 24.0 GiB in use, ? free" in run(environ).stdout
 
     def test_hidden_processes_are_counted(self, machine: Machine, environ: dict[str, str]) -> None:
-        """A non-root user cannot open these processes' folders but can count them."""
+        """A non-root user can count these processes but cannot open their folders."""
         busy(machine)
         for pid in (1, 80):
             os.chmod(machine.path / f"proc/{pid}/fd", 0)

@@ -37,7 +37,7 @@ RX_7900 = 0x744C
 
 @dataclass
 class Bench:
-    """A machine with an idle card and one env, whose HIP runtime is the fake one."""
+    """A machine with an idle card, and one env that uses the fake HIP runtime."""
 
     mini: Mini
     machine: Path  # the machine's /sys and /proc

@@ -101,7 +101,7 @@ def test_a_budget_is_used_if_there_are_no_counters(found: Callable[..., Usage]) 
 
 
 def test_a_hip_that_reports_nearly_all_memory_free_is_distrusted(found: Callable[..., Usage]) -> None:
-    """On a full card, HIP reported 24410 MiB free of 24560 MiB."""
+    """On a full card, HIP reported 24410 MiB free out of 24560 MiB."""
     hip = {0: HipFigure(free_bytes=24410 << 20, total_bytes=24560 << 20)}
     gpu = only(found([dxgi()], counters(22 * GIB), hip))
     assert gpu.free_bytes == 2 * GIB

@@ -43,7 +43,7 @@ def standin_libraries() -> dict[str, bytes]:
             "hiprtc": folder / "libhiprtc.so.6",
             "rocblas": folder / "librocblas.so.6",
         }
-        # This library is optional, like the profiler that HSA loads.
+        # Make HIP try to load an optional library, as HSA does with its profiler.
         optional = folder / "optional.c"
         optional.write_text(
             "#include <dlfcn.h>\n"

@@ -118,7 +118,7 @@ rocm = build(
 
 
 def _mixed(row: RocmSet) -> RocmSet:
-    """Give a distribution's row a series as its version, because distributions mix releases."""
+    """Reduce a distribution row's version to a series: its packages are from several releases."""
     return row if row.channel == "amd" else structs.replace(row, version=series(row.version))
 
 

@@ -125,7 +125,7 @@ def is_requested(spec: str, version: str, *, floating: bool = False, local: str 
 
 
 def release_is_requested(spec: str, row: RocmSet | RocmWheels) -> bool:
-    """Whether the user requested a row's release; a mixed set matches only a request for its series."""
+    """Whether a request includes a row's release, or its whole series if the row has no release."""
     if isinstance(row, RocmWheels) or row.version.count(".") > 1:
         return is_requested(spec, row.version, floating=getattr(row, "floating", False))
     return all(is_requested(spec, f"{row.version}.{patch}") for patch in range(100))
@@ -407,7 +407,7 @@ def packs_for(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[Pack]:
 
 
 def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet]:
-    """Return the sets, with a requested build, that app developers recommend for the target and this SDK."""
+    """Return sets that app developers recommend for the target, SDK and requested ZLUDA build."""
     return [
         row
         for row in world.matrix.good_set

@@ -8,7 +8,7 @@
     target = "gfx1031"
     rocm, zluda, torch, python, channel, driver = "…"
 
-    [machine]                # what is known about the machine, if the set is for it
+    [machine]                # known facts about the machine that the set is for, if any
     glibc, kernel, driver = "…"
 
     [expect]                 # for the best set; unspecified fields can have any value
@@ -18,7 +18,7 @@
     notes = ["part of a note that must be shown"]
     absent_notes = ["part of a note that must not be shown"]
 
-    [impossible]             # or this, if no set should match
+    [impossible]             # instead of [expect], if no set should match
     because = ["part of the text of a line"]
     sources = ["part of the source of a line"]
     lines = 2                # the exact number

@@ -50,7 +50,7 @@ class Neighbour:
     # Variables that the tool stores in the environment; some remain after it is deactivated, even without
     # rocenv.
     keeps: ClassVar[str] = "(?!)"
-    # Whether `deactivate` deactivates the tool, as it does envs.
+    # Whether the tool is deactivated with `deactivate`, as envs are.
     same_name: ClassVar[bool] = False
 
     def __init__(self, work: Work) -> None:
@@ -165,8 +165,8 @@ class Venv(Neighbour):
         return f"overlay use {script}" if driver.name == "nu" else driver.source(script)
 
     def off(self) -> str:
-        # In nushell, rocenv's `deactivate` permanently replaces virtualenv's, which is an alias for this
-        # command.
+        # In nushell, virtualenv's `deactivate` is an alias for this command, but rocenv's permanently
+        # replaces it.
         return "overlay hide activate" if self._shell == "nu" else "deactivate"
 
     def mark(self) -> tuple[str, str]:

@@ -30,7 +30,7 @@ _QUESTIONS = ((b"\x1b[6n", b"\x1b[1;1R"), (b"\x1b[c", b"\x1b[?62;c"), (b"\x1b[0c
 
 
 class Terminal:
-    """A shell in a terminal with 2000 columns, so that no line wraps. It ends with the `with` block."""
+    """A shell in a 2000-column terminal, so that no line wraps; it ends with the `with` block."""
 
     def __init__(self, argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
         self._pid, self._fd = pty.fork()

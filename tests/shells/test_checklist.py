@@ -79,7 +79,7 @@ def test_deactivating_without_an_env_is_reported(work: Work) -> None:
 @line(*HOSTILE)
 def test_paths_are_never_run_as_code(work: Work) -> None:
     names = [text.replace("/", "") for text in HOSTILE.values()]
-    # Use each string as the last folder of a prefix, and all of them as parent folders of another.
+    # Each string is the last folder of one prefix; one more prefix has all of them as parent folders.
     prefixes = {str(number): work.env(folder=name) for number, name in zip(HOSTILE, names, strict=True)}
     prefixes["start"] = work.env(folder=Path(*(name.lstrip() for name in names)) / "~x" / "-n")
     steps = [

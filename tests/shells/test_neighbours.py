@@ -93,7 +93,7 @@ class Walk:
 
 
 def _leave_ours(work: Work) -> str:
-    """Deactivate the env if `deactivate` belongs, or belonged, to another tool."""
+    """Deactivate the env in a way that works even if another tool has replaced `deactivate`."""
     return work.driver.call("rocenv", "deactivate")
 
 
@@ -118,7 +118,7 @@ def test_envs_work_with_conda_and_mise_in_any_order(work: Work, order: str) -> N
 @line(31)
 @pytest.mark.parametrize("order", ["TRrt", "RTtr"])
 def test_envs_nest_with_direnv_and_venv(work: Work, order: str) -> None:
-    """Both restore the PATH that they saved when they were activated.
+    """direnv and venv restore the PATH that they saved when they were activated.
 
     A venv keeps its own `deactivate`, and activating an env on top of it prints the command that deactivates
     the env. A venv on top of an env replaces rocenv's `deactivate`. `rocenv deactivate` always deactivates
@@ -139,12 +139,13 @@ def test_envs_and_direnv_or_venv_can_be_deactivated_in_any_order(work: Work) -> 
     """If the user deactivates the env first, direnv or venv later restores a PATH that contains the env.
 
     venv stores the old PATH and prompt in shell variables, so rocenv removes the env from these variables.
-    Deactivating a venv below an active env removes the env's programs from PATH, as with direnv.
+    Deactivating a venv while an env on top of it is active removes the env's programs from PATH, as with
+    direnv.
 
     rocenv cannot change the PATH that direnv stores in DIRENV_DIFF, so PATH contains the env's programs
     again, without the env's other variables, until the shell exits. If the user enters the folder first and
-    leaves it while the env is active, PATH loses the env's programs; activating the env again restores them,
-    and the env can then be deactivated as usual.
+    leaves it while the env is active, the env's programs disappear from PATH; activating the env again
+    restores them, and the env can then be deactivated as usual.
 
     In nushell, a virtualenv is an overlay, and deactivating it reverts all later changes. This deactivates
     envs that were activated after the virtualenv, and reactivates those that were deactivated after it.

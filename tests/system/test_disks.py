@@ -1,4 +1,4 @@
-"""Suggesting another disk for rocenv that has enough space and that this user can use."""
+"""Suggesting another disk that has enough space for rocenv and that this user can use."""
 
 from __future__ import annotations
 

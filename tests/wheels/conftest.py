@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROCM = "whl/rocm6.2"
-BIG = bytes(range(256)) * 4096 * 3  # 3 MiB: large enough to remain shared
+BIG = bytes(range(256)) * 4096 * 3  # 3 MiB, so envs share it instead of copying it
 
 
 @pytest.fixture(scope="session")

@@ -190,7 +190,7 @@ def test_an_unreachable_torch_index_does_not_affect_the_rocm_channel(
 
 
 class TestALockWithADifferentIndex:
-    """Wheels from an unknown host, replaced by the configured index if that lists the same file."""
+    """An unknown host for wheels, replaced by the configured index if that lists the same files."""
 
     @pytest.fixture
     def lock(self, torch_world: tuple[Mini, Index]) -> Path:

@@ -672,7 +672,7 @@ def test_an_app_uses_the_envs_torch_and_skips_its_installer(made: World, tmp_pat
 
 
 def isolated(source: Path, *, requires: str) -> Path:
-    """Write the source of a package that requires another package to build."""
+    """Write the source of a package that needs another package at build time."""
     source.mkdir()
     _plain_wheel(source, "isolated", "1.0")
     (source / "backend.py").write_text(_BACKEND.format(module=requires))

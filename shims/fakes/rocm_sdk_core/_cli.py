@@ -1,4 +1,4 @@
-"""Start a program from the unpacked development files, otherwise from the runtime. For tests only."""
+"""Start a program from the unpacked development files, or else from the runtime. For tests only."""
 
 import importlib.util
 import os
@@ -21,6 +21,6 @@ def main():
         root = _devel.get_devel_root()  # starting a compiler for the first time unpacks them
     suffix = ".exe" if sys.platform == "win32" else ""
     program = str(root / "bin" / (name + suffix))
-    if sys.platform == "win32":  # where `execv` would return at once
+    if sys.platform == "win32":  # where `execv` would end this process at once
         sys.exit(subprocess.call([program, *sys.argv[1:]]))
     os.execv(program, [program, *sys.argv[1:]])

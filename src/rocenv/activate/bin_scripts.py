@@ -1,8 +1,7 @@
 """Scripts in a prefix's `bin` that start programs by name or through the prefix's own loader.
 
-Wrappers: `rocm-exec PROGRAM ARGS` runs any program through the loader; `python3` and `python` are the same
-script with common names, which run the next program of that name on `PATH`. Wrappers skip other wrappers, so
-envs can be stacked.
+Wrappers: `rocm-exec PROGRAM ARGS` runs any program through the loader; `python3` and `python` are copies of
+it that run the next program of that name on `PATH`. Wrappers skip other wrappers, so envs can be stacked.
 
 Start scripts: a program may need the loader, or variables or arguments that point to its files, because the
 files are in the prefix rather than where its packager intended. Its start script provides all of that, even
@@ -110,7 +109,7 @@ def _start_script(
 
 
 def _in_place(folder: Path) -> str:
-    """Return shell code that stops a script in a copied env; it would use the original's files."""
+    """Return shell code that stops a script in a copied env from using the original's files."""
     made_for = folder.parent
     message = quote(f"rocenv: {copied(made_for.name, str(made_for))}")
     marker = f'"${{0%/*}}/../{"/".join(MARKER)}"'

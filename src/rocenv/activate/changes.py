@@ -44,8 +44,8 @@ def same(text: str, platform: str) -> str:
 def expand(changes: Sequence[EnvChange], prefix: str, cache: str = "") -> tuple[EnvChange, ...]:
     """Replace `{prefix}` and `{prefix_url}` in the values of the changes.
 
-    The prefix is inserted as given, with backslashes on Windows. Its URL is percent-encoded. A `cache`
-    replaces the prefix's own cache folder.
+    The prefix is inserted as given, with backslashes on Windows. Its URL is percent-encoded. If `cache` is
+    given, it replaces the prefix's own cache folder.
     """
     from msgspec.structs import (
         replace,

@@ -114,7 +114,7 @@ class Place:
     """Machine-specific values for a hook."""
 
     program: str  # absolute path of rocenv, or just its name
-    envs: str  # the folder of envs if ROCENV_HOME is unset or empty; otherwise $ROCENV_HOME/envs
+    envs: str  # the folder of envs; hooks use $ROCENV_HOME/envs instead if ROCENV_HOME is not empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ def blas_state(context: LaunchContext, program: Path | None = None) -> State:
 
 
 def _has_kernels(context: LaunchContext) -> bool | None:
-    """Whether the env's rocBLAS has kernels for the target, from its files or the data; None if unknown."""
+    """Whether the env, or else the data, lists rocBLAS kernels for the target; None if unknown."""
     start, lock = context.start, context.start.record.lock
     try:
         files = tuple(start.prefix.files(start.record))

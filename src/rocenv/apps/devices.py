@@ -160,7 +160,7 @@ def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Ca
     return tuple(
         Card(
             target=gpu.target,
-            # A name that is only "…" stands for more names.
+            # Skip a name that is only "…": it stands for more names.
             names=frozenset(
                 _plain(name)
                 for name in (*gpu.name.split(_SHARED), *products.get(gpu.pci_id, ()))

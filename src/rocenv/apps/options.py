@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"--?[A-Za-z][\w.-]*")
 _START = re.compile(r"[ \t]*(?=--?[A-Za-z])")
 _VALUE = re.compile(r"(?:[ =]|(?=\[))([<\[{(]\S.*?[>\]})](?=[\s,]|$)|(?!or -)[A-Za-z][\w,./|:-]*(?=[\s,]|$))")
-# In a definition, the names and the value end the line or are followed by a gap and an explanation; in a
-# sentence, another word follows.
+# In a definition, the names and the value are followed by the end of the line, or by a gap and an
+# explanation; in a sentence, they are followed by another word.
 _CAPITALS = r"(?=[^a-z\s]*[A-Z])[^a-z\s]+"
 _END = re.compile(
     r"\s*$|[ ]{2}|\t|[ ]?[<\[{(]|[=,;]\S*(?:\s*$|[ ]{2}|\t)|[ ]\S+=\S*\s*$"

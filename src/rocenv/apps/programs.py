@@ -1,4 +1,4 @@
-"""Find an app's program in this env, on PATH, in a different env, or among the developers' builds."""
+"""Find an app's program in this env, on PATH, in a different env, or among published builds."""
 
 from __future__ import annotations
 

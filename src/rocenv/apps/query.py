@@ -97,7 +97,7 @@ def program_words(start: Start) -> tuple[str, ...]:
     """The command's words up to the program that accepts the app's arguments, or () if there is none.
 
     The program must have one of the app's names or a similar one, unless the user specified the app. A
-    script must have an exact name, because other scripts might ignore the arguments and do
+    script's name must match exactly, because other scripts might ignore the arguments and do
     their actual work.
     """
     launcher = start.launcher

@@ -119,7 +119,7 @@ def _end_of(starter: Starter, words: Sequence[str], at: int) -> int:
 
 
 def _has_inline_script(starter: Starter, word: str) -> bool:
-    """Whether an inline script is in or after this word, such as `-c`, alone or in a group (`-ec`)."""
+    """Whether this word is or contains an option for an inline script, such as `-c` or `-ec`."""
     letters = [each[1] for each in starter.inline if len(each) == 2]
     is_short = word.startswith("-") and not word.startswith("--")
     return word.partition("=")[0] in starter.inline or (is_short and any(each in word for each in letters))

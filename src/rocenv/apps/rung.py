@@ -111,7 +111,7 @@ def app_rung(
 
 
 def _is_torch_only(launcher: Launcher) -> bool:
-    """Whether the app uses the GPU only through torch, so that there is no program to query."""
+    """Whether the app uses the GPU only through torch; if so, there is no program to query."""
     return launcher.needs_torch and launcher.devices is None
 
 
@@ -133,7 +133,7 @@ def _judge_program(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
         return _result("skipped", f"{starts}this version cannot list its GPUs")
     devices = list_devices(start, context.host, context.matrix, rung.timeout_s or DEVICES_S)
     if rung.save_dir is not None:
-        end = devices.answer.problem or f"ended with {devices.answer.code}"
+        end = devices.answer.problem or f"ended with exit code {devices.answer.code}"
         text = f"# {_question(start)}\n{devices.answer.text}\n# {end}\n"
         with contextlib.suppress(OSError):  # `verify` reports folders that it cannot write to
             write_atomic(rung.save_dir / _LOG, text.encode())

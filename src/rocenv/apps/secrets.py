@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _SECRET = re.compile(
     r".*(auth|token|passw|secret|(api|access)[-_]?key|ngrok|credential|cookie).*|-*(pass|pwd|key)", re.I
 )
-# Within a word, a header or a URL: "Authorization: Bearer x", "?token=x"
+# A header or a URL parameter within a word: "Authorization: Bearer x", "?token=x"
 _WITHIN = re.compile(
     r"([\w-]*(?:auth|token|key|secret|cookie)[\w-]*: *|[?&][\w-]*(?:token|key|secret|auth|sig)[\w-]*=)[^&]+",
     re.I,

@@ -103,7 +103,7 @@ class Start:
 
     @property
     def is_script(self) -> bool:
-        """Whether a shell script starts the program, so the exit code could be the script's."""
+        """Whether a shell script starts the program; if so, the exit code could be the script's."""
         names = [*self.programs(), name_of(self.argv()[0]).lower()]
         return any(name.endswith((".bat", ".cmd", ".sh")) for name in names)
 

@@ -143,13 +143,13 @@ def _spelled(path: str | Path) -> str:
 
 
 def _command_words(start: Start) -> list[str]:
-    """The command's first words, each also split further, because it may be a shell script."""
+    """The command's first words, and the words within each, because one may be an inline script."""
     first = start.words[: program_at(start.words, start.launcher.starters) + 2 * LOOKED_AT]
     return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # for paths with spaces
 
 
 def _has_settings(path: Path) -> bool:
-    """Whether a shell script has lines that are not comments, unlike the one that comes with the app."""
+    """Whether a settings script contains more than comments; the app's original does not."""
     try:
         if not path.is_file():  # opening a pipe would block
             return False

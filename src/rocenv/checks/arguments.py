@@ -82,7 +82,7 @@ def _gpu_not_listed(launch: LaunchContext, devices: Devices) -> Observation:
 
 
 def _is_gpu_usable(launch: LaunchContext) -> bool:
-    """Whether the machine has a GPU with the env's target on which `verify` did not fail."""
+    """Whether the machine has a GPU with the env's target, and `verify` did not fail on it."""
     status = _device_status(launch) or "skipped"
     target = launch.start.record.lock.target
     is_present = has_gpu(launch.host, target) if launch.host.gpus else status == "passed"

@@ -1,6 +1,6 @@
 """The support bundle's allow-list: files, folders and variables, and the allowed part of each.
 
-Checks read much more than that. For the rest, a bundle contains only the resulting observations.
+Checks read much more; of the rest, a bundle contains only the resulting observations.
 """
 
 from __future__ import annotations

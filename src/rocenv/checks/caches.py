@@ -71,7 +71,7 @@ def cache_read_only(context: CheckContext) -> Observation | None:
 
 
 def cache_without_locks(context: CheckContext) -> Observation | None:
-    """A file in a cache cannot be locked, so the filesystem does not support file locking."""
+    """A cache is on a filesystem that does not support file locking."""
     for name, folder in _local_caches(context).items():
         if error := tried("lock", str(folder), partial(_lock_error, folder), ""):
             values = _values(name, folder) | {"error": error}
@@ -155,7 +155,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def _lock_error(folder: Path) -> str:
-    """Lock a file in a folder in the two ways that databases use; return the error, or "" if both work."""
+    """Lock a file in a folder with both calls that databases use; return the error, or "" if both work."""
     import fcntl
 
     if not _can_write(folder):

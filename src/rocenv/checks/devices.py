@@ -183,7 +183,7 @@ def gpu_not_set_up(context: CheckContext) -> Observation | None:
 
 
 def igpu_first(context: CheckContext) -> Observation | None:
-    """The first GPU that programs see, which most of them use, is integrated, but the machine has a card."""
+    """The first visible GPU, which most programs use, is integrated, but the machine has a card."""
     stages = _stages(context)
     if not stages or not stages[-1].visible:
         return None

@@ -100,8 +100,8 @@ def _replaced(row: str, context: CheckContext, matches: Callable[[Replaced], boo
 def env_files_missing(context: CheckContext) -> Observation | None:
     """Other files in the env are missing, have the wrong size, or link elsewhere.
 
-    Before an app starts, all files are compared only if a main part is missing, and the finding is only a
-    warning, because the app may not need the files.
+    Before an app starts, all files are compared only if a main part of the env is missing, and the finding
+    is only a warning, because the app may not need the files.
     """
     env = context.the_env
     wrong = _lost(env) if context.launch else damaged(env.prefix.path, files_of(env))

@@ -157,7 +157,7 @@ def _incomplete(checked: CheckContext) -> list[str]:
 
 
 def _remove_incomplete(name: str, checked: CheckContext, _context: Context) -> None:
-    """Wait until no `create` is running, and remove the env if it is still incomplete."""
+    """Wait for a running `create` to finish, and remove the env if it is still incomplete."""
     with storage_errors(checked.home.path), locked(checked.home.lock("env", name)):
         if prefix_of(checked.home, name).state == "complete":
             raise PrefixError(f"env `{name}` is complete now", code="env-complete")

@@ -119,7 +119,7 @@ def _dotted(number: int) -> str:
 
 
 def _is_older(version: str, oldest: str) -> bool:
-    """Whether a version is certainly older; `6.3` may or may not be older than 6.3.42131."""
+    """Whether a version is definitely older; `6.3` may or may not be older than 6.3.42131."""
     parts = tuple(parsed(oldest).release)[: len(parsed(version).release)]
     return tuple(parsed(version).release) < parts
 

@@ -182,7 +182,7 @@ def hip_runtime_shadowed(context: CheckContext) -> Observation | None:
 def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
     """The HIP runtimes that programs should load, as (file name, release, folder, whether from wheels)."""
     rows = {row.version: row for row in context.matrix.hip_sdk}
-    # Skip envs with a venv: ZLUDA's preloads the env's own runtime, and wheels are handled below.
+    # Skip envs with a venv: a ZLUDA venv preloads the env's runtime, and wheels are handled below.
     envs = (env for env in context.relevant_envs if not (env.prefix.path / env.record.lock.python).exists())
     wanted = [(env.rocm, str(env.prefix.path)) for env in envs]
     wanted += [(sdk.row.version, str(sdk.folder)) for sdk in _sdks(context) if sdk.row]

@@ -133,7 +133,7 @@ def _folder_named_like_a_cloud(home: str, names: Iterable[str]) -> str:
 
 
 def other_zluda_on_path(context: CheckContext) -> Observation | None:
-    """PATH contains another ZLUDA or CUDA libraries; in `launch`, only if they precede the env's."""
+    """PATH contains other ZLUDA or CUDA libraries; in `launch`, only if they precede the env's."""
     if context.launch is not None:
         return _before_the_env(context)
     if not _has_zluda(context):
@@ -162,7 +162,7 @@ def _before_the_env(context: CheckContext) -> Observation | None:
 
 
 def zluda_in_system32(context: CheckContext) -> Observation | None:
-    """System32 contains a CUDA driver library, which all programs load, but the machine has no NVIDIA GPU."""
+    """System32 has a CUDA driver library, which CUDA programs load, but there is no NVIDIA GPU."""
     there = system_libraries() or {}
     if _CUDA_DRIVER not in there or _NVIDIA in context.host.others or not context.host.gpus:
         return None

@@ -151,7 +151,7 @@ def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str
 
 
 def _platform(context: click.Context) -> str:
-    """Return the command line's platform; default: this machine's, or "" (both) for `matrix`."""
+    """Return the `--platform` value; the default is this machine's, or "" (both) for `matrix`."""
     named = context.params.get("platform") or ""
     return str(named) if named or context.info_name == "matrix" else _HERE
 

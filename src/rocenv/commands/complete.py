@@ -6,7 +6,7 @@ the single line `:files` or `:folders` if the shell should complete those. A val
 Bash is different: it also splits words at `=` and `:` and passes these characters as words. There, a value
 replaces only the part after the last such character.
 
-It does not print errors and always exits with 0, because users who press Tab do not expect a message.
+The command prints no errors and always exits with 0, because users who press Tab do not expect a message.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def _plan_again(
 ) -> Lock:
     """Plan again with fresh package lists, because the mirror no longer has one of the set's files.
 
-    The new set is a fallback if its release series are not those that the user accepted.
+    The new set is a fallback if its release series differ from those that the user accepted.
     """
     fresh, worse = _plan(complete, context.refreshing(), fallback=fallback, may_ask=may_ask)
     if worse is None and not fallback and _releases(fresh, series) != _releases(lock, series):

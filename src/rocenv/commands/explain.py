@@ -128,7 +128,7 @@ def _shorter(command: str, here: str, target: str) -> str:
 
 
 def text_width(least: int, most: int) -> int:
-    """Return the terminal's width, limited to `least` and `most`, or 100 columns in a pipe."""
+    """Return the terminal's width (in a pipe, 100), but at least `least` and at most `most`."""
     return max(least, min(most, terminal_width() or _WIDTH))
 
 

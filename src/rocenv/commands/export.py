@@ -138,7 +138,7 @@ def _base_image() -> str:
 
 
 def _folders_outside(prefix: Prefix, record: Record) -> tuple[str, ...]:
-    """List the folder that contains rocenv's own Python if the env's venv uses it; it is outside the env."""
+    """List the folder of rocenv's own Python (outside the env) if the venv uses that Python."""
     python, pythons = prefix.path / record.lock.python, Context().home.pythons
     if not os.path.lexists(python):
         return ()

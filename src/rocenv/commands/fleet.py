@@ -122,14 +122,14 @@ def verify(
         note("Slurm could not start a step, so no nodes are drained or resumed; repeat the command")
         drain = False
     with run.keeping_record(context.home) if drain else nullcontext():
-        # The check takes minutes, during which others may have drained or resumed nodes.
+        # Others may have drained or resumed nodes during the check, which takes minutes.
         record = run.read_record(context.home)
         if drain:
             slurm = run.partition_nodes(partition) if partition else _known_to_slurm(asked, needed=True)
         states |= dict.fromkeys(asked, "silent") | dict.fromkeys(unstarted, "not-started")
         found = findings(results, record.gpus, states)
         bad = {each.node for each in found if each.reason}
-        # A quick check might skip the check that failed, so it does not resume nodes.
+        # Only `full` resumes nodes, because `quick` might skip the check that a node failed.
         healthy = results.newest.keys() - bad if level == "full" else ()
         resumed = run.own_drains(record, slurm, healthy)
         in_use = [
@@ -173,7 +173,7 @@ def _results(
             gpus = {node: slurm[node].gpus for node in asked}
             said, unstarted = run.check_with_slurm(gpus, words, folder, timeout_s)
         results = read_results(folder, named_by_file=slurm is None)
-        # If no node responds or has the env, a path or name may be wrong: no reason to drain them all.
+        # If no node responds or has the env, a path or name may be wrong, so do not drain them all.
         if asked and all(each.reason == f"{PREFIX}no env" for each in results.newest.values()):
             what = "has the env" if results.newest else "responded"
             raise RocenvError(

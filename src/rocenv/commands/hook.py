@@ -28,8 +28,8 @@ def _start_up_lines() -> str:
 def command(shell: str) -> None:
     """Print the code for SHELL's start-up file.
 
-    With it, `rocenv activate NAME` and `rocenv deactivate` change the shell directly, the shell completes
-    words, and entering a folder that you trust (`rocenv trust`) activates its env.
+    With it, `rocenv activate NAME` and `rocenv deactivate` change the shell directly, tab completion works,
+    and entering a folder that you trust (`rocenv trust`) activates its env.
     """
     place = Place(program=_own_program(), envs=str(Home.usual().envs))
     click.echo(os.fsencode(HOOKS[shell].render(place)), nl=False)

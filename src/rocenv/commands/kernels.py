@@ -36,7 +36,7 @@ def build_group() -> None:
     metavar="PATH",
     type=click.Path(),
     default="",
-    help="Blender's program or installation folder. Default: `blender` in the env, otherwise on PATH.",
+    help="Blender's program or installation folder. Default: `blender` in the env, or else on PATH.",
 )
 @target_option(
     "GFX|PRODUCT",
@@ -54,7 +54,7 @@ def build_group() -> None:
     "--env",
     "NAME",
     candidates.env_names,
-    help="The env that provides the compiler. Default: the active env, otherwise the app's.",
+    help="The env that provides the compiler. Default: the active env, or else the app's.",
 )
 @click.option(
     "--place",

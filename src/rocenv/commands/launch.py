@@ -39,7 +39,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_\-./\\:+@]+")
 
 
 class _Launch(click.Command):
-    """A command whose options may also follow NAME. The app's command starts at the first other word.
+    """A command whose options may also follow NAME. The app's command starts after them.
 
     This lets `launch sd webui.bat --medvram` work without `--`, even if rocenv has an option by that name.
     """

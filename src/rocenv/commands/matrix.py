@@ -41,8 +41,8 @@ def command(
 ) -> None:
     """Show which versions work together: matching rows of the compatibility matrix.
 
-    Without a GPU (a target or a product, as in `--target`) or options, show an overview of which GPUs each
-    release supports on this system. SPEC is a version (6.1) or a range ('>=6.1,<6.3').
+    If you specify no GPU (a target or a product, as in `--target`) and no options, show an overview of which
+    GPUs each release supports on this system. SPEC is a version (6.1) or a range ('>=6.1,<6.3').
     """
     from msgspec.structs import replace
 

@@ -104,7 +104,7 @@ def _pieces(result: ProbeResult) -> str:
     pieces = result.pieces
     if pieces is None:
         return "not tried"
-    smallest = f", the smallest of {amount(pieces.smallest_bytes)}" if pieces.pieces > 1 else ""
+    smallest = f", the smallest being {amount(pieces.smallest_bytes)}" if pieces.pieces > 1 else ""
     return f"{amount(pieces.total_bytes)} in {pieces.pieces} piece{'s' * (pieces.pieces != 1)}{smallest}"
 
 

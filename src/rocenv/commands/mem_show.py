@@ -151,7 +151,7 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def _every_second(context: Context, host: Host) -> Iterator[_Report]:
-    """Yield a report every second, or only one without a GPU."""
+    """Yield a report every second, or only one report if there is no GPU."""
     while True:
         begin = time.monotonic()
         yield _Report.look(context, host)

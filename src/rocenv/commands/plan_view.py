@@ -70,7 +70,7 @@ def plan_text(
         lock: The plan.
         missing: What the user must provide or decide.
         of_lock: Include the parts that a malicious lock could abuse.
-        to_come: Bytes to download and to unpack on this machine, or None if it will not install the plan.
+        to_come: Bytes to download and to unpack on this machine, or None if nothing will be installed.
     """
     runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
     what = ", ".join((lock.target, *lock.request.more_targets)) + runs_as if lock.target else "a compiler"

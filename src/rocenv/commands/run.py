@@ -65,7 +65,7 @@ def command(name: str, argv: tuple[str, ...]) -> None:
 
 
 def _warn_of_lost_files(prefix: Prefix, record: Record) -> None:
-    """Warn if a main part of the env is missing, because the command may need it."""
+    """Warn about missing or changed files if the env lacks any that programs need to start."""
     lost = lost_files(prefix, record)
     if lost:
         what = (

@@ -122,7 +122,7 @@ def _roll_back(context: Context, prefix: Prefix, *, as_json: bool) -> int:
     if as_json:
         print_json({"env": prefix.name, "changed": True, "changes": changes, "plan": plan_json(lock)})
     note(_text(prefix.name, changes, None))
-    note(f"env `{prefix.name}` is back to its old set; verify it: `rocenv verify {shell_join(prefix.name)}`")
+    note(f"env `{prefix.name}` is back on its old set; verify it: `rocenv verify {shell_join(prefix.name)}`")
     return 0
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.verify import Level
 
-# What a check tests; if one of these is skipped, its result does not say that.
+# What these checks test; shown if one is skipped, because its result does not say that.
 _SKIPPED = {"gemm": "matrix multiplication", "blas": "matrix multiplication with AMD's library"}
 _COLORS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 

@@ -18,7 +18,7 @@ _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 
 
 def chosen(option: str | None = None) -> Language:
-    """Return the requested language, otherwise the language of the user's locale, otherwise English.
+    """Return the requested language, or else the language of the user's locale, or else English.
 
     Source: POSIX, "Internationalization Variables"; learn.microsoft.com, GetUserDefaultUILanguage
     """

@@ -45,7 +45,7 @@ class Program(Value, frozen=True, kw_only=True):
     path: str  # the last component can be a pattern: "usr/bin/llama-*"
     environment: dict[str, str] = {}  # variables that locate its files
     arguments: tuple[str, ...] = ()  # arguments for the same purpose, inserted before the user's
-    not_before: str = ""  # skip `arguments` if the user's start with this: the program is calling itself
+    not_before: str = ""  # skip `arguments` if the user's start with this (a recursive call)
     names: tuple[str, ...] = ()  # command names if `path` is a single program; () for its file name
 
 
@@ -276,7 +276,7 @@ class FileEntry(Value, frozen=True, kw_only=True):
 
 
 class Record(Value, frozen=True, kw_only=True):
-    """An env's contents. It is written last, because its presence marks the env as complete."""
+    """A record of an env's contents; it is written last, and marks the env as complete."""
 
     name: str
     created: str  # ISO 8601, UTC

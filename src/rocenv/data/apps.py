@@ -45,7 +45,7 @@ class Flag(Value, frozen=True, kw_only=True):
     spellings: tuple[str, ...] = ()  # other names for the first word, best first
     unless: tuple[str, ...] = ()  # skip the flag if the user passes any of these
     place: Literal["first", "last"] = "last"  # position relative to the user's arguments
-    required: bool = False  # refuse to launch without it: the app might silently use the CPU
+    required: bool = False  # refuse to launch without it, as the app might silently use the CPU
     repeats: bool = False  # it can be repeated, so add it even if the user passes it
     always_known: bool = False  # add it even if the help does not list it
     why: Text | None = None  # reason shown to the user
@@ -101,7 +101,7 @@ class Fallback(Value, frozen=True, kw_only=True):
 
     code: str  # the rule in `profiles/rules/`
     text: Text
-    command: str = ""  # left out if a value is unknown and has no fallback
+    command: str = ""  # omitted if a value is unknown and has no fallback
 
 
 class Wrapper(Value, frozen=True, kw_only=True):
@@ -256,7 +256,7 @@ class AppPackages(Known, frozen=True, kw_only=True):
     links: dict[str, str] = msgspec.field(default_factory=dict)  # see `Layout`
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the app with each channel; no two rows may have such a pair in common."""
+        """Yield the app with each channel; no two rows may share a pair."""
         for channel in self.channels:
             yield (self.app, channel), ", ".join(self.channels)
 

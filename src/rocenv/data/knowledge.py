@@ -52,7 +52,7 @@ class PciId(Known, frozen=True, kw_only=True):
     products: tuple[str, ...] = ()
     codename: str = ""
     revision: str = ""  # two hexadecimal digits, if the device ID does not determine the target
-    kind: Literal["", "card", "apu"] = ""  # set only if it differs from most other GPUs with the target
+    kind: Literal["", "card", "apu"] = ""  # set only if it differs from the target's `kind`
 
 
 class GpuName(Known, frozen=True, kw_only=True):
@@ -191,7 +191,7 @@ class DriverPair(Known, frozen=True, kw_only=True):
     FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("drivers", "rocm")
 
-    drivers: tuple[str, ...]  # driver series, named after their ROCm release: "6.1", "30.10"
+    drivers: tuple[str, ...]  # driver series: "6.1", as for ROCm, or "30.10" since ROCm 7.0
     rocm: tuple[str, ...]
     rule: str
 

@@ -36,7 +36,7 @@ class KernelRecipe(Known, frozen=True, kw_only=True):
     built_with: tuple[BuiltWith, ...] = ()
     headers: str = ""  # additional header below `{include}`
     headers_from: str = ""  # where to download it
-    overlay: str = ""  # versions that can load it from an overlay, PEP 440; "" for all
+    overlay: str = ""  # versions that can load the kernel from an overlay, PEP 440; "" for all
     kernels: int = 0  # number of kernels in the file; 0 if unknown
     seconds: int = 0  # approximate compile time
 

@@ -88,8 +88,7 @@ class Release(Known, frozen=True, kw_only=True):
 class RocmSet(Known, frozen=True, kw_only=True):
     """A candidate: one ROCm release in one channel for Linux packages.
 
-    Distributions mix parts from several point releases, so the version is a series ("6.4") rather than one of
-    its releases.
+    Distributions mix parts from several point releases, so the version of their sets is a series ("6.4").
     """
 
     IDENTITY = ("version", "channel")
@@ -274,7 +273,7 @@ class FileHash(Known, frozen=True, kw_only=True):
     sha256: str
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield an error unless it is a SHA-256 hash."""
+        """Yield an error unless `sha256` is a valid hash."""
         if not re.fullmatch("[0-9a-f]{64}", self.sha256):
             yield "`sha256` must be 64 lowercase hexadecimal digits"
 

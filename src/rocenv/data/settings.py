@@ -22,7 +22,7 @@ class Setting(Known, frozen=True, kw_only=True):
     key: str
     title: str  # "texture size"
     where: Literal["setting", "argument", "variable", "note"]  # `note`: only a hint, nothing to set
-    set: str = ""  # value to enter; "" for variables: they use `variables` and `value`
+    set: str = ""  # value to enter; "" for variables, which use `variables` and `value`
     place: str = ""  # location in the program's UI
     text: str  # benefit and cost
     variables: tuple[str, ...] = ()  # environment variables, all set to `value`
@@ -100,7 +100,7 @@ class Reclaim(Known, frozen=True, kw_only=True):
     processes: tuple[str, ...] = ()  # patterns for process names
     scripts: tuple[str, ...] = ()  # names of its scripts, run by an interpreter
     beside: tuple[str, ...] = ()  # files that must all be next to the script
-    not_beside: tuple[str, ...] = ()  # files that mean that the script is a related program's
+    not_beside: tuple[str, ...] = ()  # files next to the script if it belongs to a related program
     port_argument: str = ""
     port: int = 0
     text: str

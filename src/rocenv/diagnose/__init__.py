@@ -154,7 +154,7 @@ def _finding(found: Candidate, facts: Facts) -> Finding:
 
 
 def _evidence(match: Match, file: str) -> Evidence:
-    """Convert a match to evidence; of a very long line, keep only the part around the literal."""
+    """Convert a match to evidence; shorten a very long line to the part around the literal."""
     first = max(0, match.place - _WIDTH // 3) if len(match.text) > _WIDTH else 0
     plain = "".join(char if char.isprintable() else " " for char in match.text[first : first + _WIDTH])
     return Evidence(line=match.sighting.number, text=plain.strip(), file=file, count=match.sighting.count)

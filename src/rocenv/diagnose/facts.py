@@ -55,7 +55,7 @@ def _values(extractor: Extractor, line: str) -> tuple[str, ...]:
 
 
 def _in_order(values: Mapping[str, int]) -> tuple[str, ...]:
-    """Sort values by line; drop a bare `yes` if there are other values."""
+    """Sort values by line; drop `yes` if there are other values."""
     known = [value for value in values if value != _PRESENT] or [_PRESENT]
     return tuple(sorted(known, key=lambda each: values[each]))[:_MAX_VALUES]
 

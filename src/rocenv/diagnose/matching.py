@@ -120,7 +120,7 @@ def ranked(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
 
 def _hides(cause: Candidate, other: Candidate) -> bool:
-    """Whether a cause explains another candidate; if both explain each other, the likelier one wins."""
+    """Whether a cause explains another candidate; if each explains the other, the likelier wins."""
     if cause.confidence < _MIN_CAUSE or other.rule.code not in cause.rule.explains:
         return False
     mutual = cause.rule.code in other.rule.explains and other.confidence >= _MIN_CAUSE

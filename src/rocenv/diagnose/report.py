@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PARTS = ("platform", "driver", "rocm", "zluda", "torch")  # facts that verdicts depend on
 _UNKNOWN = "TARGET"
-_ENV = "demo"  # the suggested name, unless this machine already has such an env
+_ENV = "demo"  # the suggested name, unless this machine already has an env with that name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ def facts_of(host: Host, of_log: Facts) -> Facts:
 
 
 def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
-    """Choose the target that a log is about, preferring its matching lines, and discrete GPUs over APUs."""
+    """Choose a log's target, preferring targets in matching lines, and discrete GPUs over APUs."""
     for known in (own.get("gfx", ()), facts.get("gfx", ())):
         targets = [target for target in known if target in matrix.targets]
         if known:

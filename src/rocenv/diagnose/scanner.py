@@ -1,8 +1,8 @@
-"""Find the lines of a log that contain a literal from a rule or an extractor, and their surroundings.
+"""Find the lines of a log that contain a literal from a rule or an extractor, and their context.
 
 One automaton searches for all literals at once, so the cost depends on the length of the log, not on the
-number of rules. To limit memory usage, the scanner keeps only a few of many similar lines, spread over the
-log, and their count. The search for an extractor's literals ends after enough sightings, because some logs
+number of rules. To limit memory usage, the scanner counts similar lines but keeps only a few of them, from
+throughout the log. The search for an extractor's literals ends after enough sightings, because some logs
 contain them on every other line.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _KINDS = 200  # kinds of lines per literal
 _SPREAD = 3  # number of leading lines of a kind to keep; then the 4th, 8th, 16th, … and the last are kept
 _CODES = 40  # kept lines that differ in short numbers, which may be error codes
-_KEPT_BYTES = 12 << 20  # limit for all kept lines with their surroundings
+_KEPT_BYTES = 12 << 20  # limit for all kept lines with their context
 _FEW = 3  # kinds per literal whose first line is kept even if that limit is reached
 _AROUND_BYTES = 8_000  # kept before and after a line
 HALF_LINE_BYTES = 1_000  # kept of a line before and after its literal
@@ -223,12 +223,12 @@ class _Cut:
         return begin, found.start() if found else min(len(self.text), at + HALF_LINE_BYTES)
 
     def line(self, at: int) -> bytes:
-        """Cut out the part of a line around a position."""
+        """Extract the part of a line around a position."""
         begin, end = self.bounds(at)
         return self.text[begin:end]
 
     def sighting(self, at: int, number: int, *, alone: bool) -> Sighting:
-        """Cut a line, alone or with its surroundings."""
+        """Extract a line, alone or with its context."""
         begin, end = self.bounds(at)
         if alone:
             self.new_bytes = end - begin

@@ -202,7 +202,7 @@ RUNS_AS = "RUNS AS: with HSA_OVERRIDE_GFX_VERSION, for these ROCm releases"
 
 
 def overview(matrix: Matrix, platform: Platform) -> list[tuple[str, str]]:
-    """Build a table with a letter for each release, and one row for all targets with the same support."""
+    """Build a table: one letter per release, one row per group of targets with the same support."""
     groups: dict[str, list[str]] = {}
     heading, letters = _letters(matrix, platform)
     for target, cells in letters.items():
@@ -242,7 +242,7 @@ def _letters(matrix: Matrix, platform: Platform) -> tuple[str, dict[str, str]]:
 def _columns(matrix: Matrix, platform: Platform) -> dict[str, dict[str, str]]:
     """Map each column's heading to its targets' letters.
 
-    Wheel releases are omitted if their series has a column as packages or SDK, or if their support lists
+    Wheel releases are omitted if their series has a column for packages or an SDK, or if their support lists
     have not been checked. Of the others, consecutive ones with the same support share a column.
     """
     packages = series_known(matrix, platform)

@@ -38,7 +38,7 @@ class Found:
         return self.candidates[0] if self.candidates else None
 
     def reasons(self, but: str) -> list[str]:
-        """Explain why there is no set; leave out `but`, which the user did not specify."""
+        """Explain why no set exists; omit the requirement `but`, which the user did not specify."""
         rejections = self.refusal.rejections if self.refusal else ()
         return [
             each.found if each.requirement.startswith("no ") else f"no {_bare(each.requirement)}"

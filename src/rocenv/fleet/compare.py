@@ -23,7 +23,7 @@ T = TypeVar("T", str, "tuple[tuple[str, str], ...]")
 _SLOW = 0.8  # as a fraction of the peers' usual rate
 _SMALL = re.compile(r" \d{1,3}x")  # matrices too small to measure the GPU's speed
 _STALE = datetime.timedelta(days=1)
-# A GPU count below the usual one means a lost GPU if one node, or at most this share of the nodes, has it.
+# A GPU count below the usual one means a lost GPU if only one node, or at most this share of nodes, has it.
 _FEW = 0.25
 
 
@@ -44,7 +44,7 @@ def findings(results: Results, gpus_before: Mapping[str, int], states: Mapping[s
         gpus_before: Node -> the most GPUs that it has had.
         states: Node -> its state in Slurm if that is why it was not checked, `not-started` if Slurm could
             not start the step, or `silent` if it was checked just now (used only if it has no result).
-            There are no entries if the results were collected earlier.
+            Empty if the results were collected earlier.
     """
     answers = results.newest.values()
     found = [
@@ -156,7 +156,7 @@ def _different_firmware(answers: Iterable[Result]) -> Iterator[Finding]:
 
 
 def _minority(values: Mapping[K, T]) -> Iterator[tuple[K, T, T]]:
-    """Yield each key with a known value that is not the most common one, and both values."""
+    """Yield each key whose known value is not the usual one, with its value and the usual one."""
     counts = Counter(value for value in values.values() if value)
     if len(counts) > 1:
         usual = max(counts, key=lambda value: (counts[value], value))
@@ -178,7 +178,7 @@ def to_drain(found: Iterable[Finding]) -> dict[str, list[str]]:
 
 
 def commands(drain: Mapping[str, Sequence[str]], resume: Sequence[str] = ()) -> list[str]:
-    """Return the commands that drain nodes, grouped by reason, and that resume nodes."""
+    """Return the commands that drain nodes, grouped by reason, and those that resume nodes."""
     words: list[tuple[Sequence[str], tuple[str, ...]]]
     words = [(nodes, ("State=DRAIN", f"Reason={reason}")) for reason, nodes in drain.items()]
     words += [(resume, ("State=RESUME",))] if resume else []

@@ -102,7 +102,7 @@ class Results:
     """The newest result of each node."""
 
     newest: dict[str, Result] = field(default_factory=dict)
-    gpus_before: dict[str, int] = field(default_factory=dict)  # node -> most usable GPUs in older results
+    gpus_before: dict[str, int] = field(default_factory=dict)  # node -> maximum usable in older results
     silent: list[str] = field(default_factory=list)  # nodes with an empty file and no result
     unreadable: dict[str, str] = field(default_factory=dict)  # file -> why
 
@@ -181,7 +181,7 @@ def _parsed(content: bytes, node: str, kept: dict[Hashable, Hashable]) -> Result
 
 
 def folded(nodes: Iterable[str]) -> str:
-    """Fold node names as Slurm and ClusterShell do, such as `n[1-4,7]`."""
+    """Fold node names as Slurm and ClusterShell do, into a form such as `n[1-4,7]`."""
     parts = {node: re.fullmatch(r"(.*?)(\d{1,9})(\D*)", node) for node in nodes}
     padded = {(match[1], len(match[2]), match[3]) for match in parts.values() if match and match[2][0] == "0"}
     names: list[str] = []

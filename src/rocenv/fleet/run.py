@@ -56,7 +56,7 @@ _OF_JOB = re.compile(r"SLURM_(?!CONF$)|SRUN_")
 class SlurmNode(NamedTuple):
     """A node in Slurm."""
 
-    # `idle`, `planned` (idle, but reserved for a job that waits), `busy`, `drained`, `down`, `powered-down`,
+    # `idle`, `planned` (idle, but reserved for a pending job), `busy`, `drained`, `down`, `powered-down`,
     # or `unresponsive` (to Slurm)
     state: str
     gpus: int

@@ -1,10 +1,10 @@
 r"""Query Microsoft Defender: quarantined files, exclusions, and real-time protection.
 
-Source: learn.microsoft.com, "Review event logs and error codes to troubleshoot issues with Microsoft Defender
-Antivirus": event 1116 reports a detection, 1117 the action taken; `Path` lists files as `file:_C:\...`.
-"Configure and validate exclusions based on file extension and folder location": a folder includes everything
-below it, and `*` matches within one path component. Only administrators can read the list of exclusions, so
-an unreadable list is ignored.
+Source: learn.microsoft.com, "Review event logs and error codes to troubleshoot issues with Microsoft
+Defender Antivirus": event 1116 reports a detection, 1117 the action taken; `Path` lists files as
+`file:_C:\...`. "Configure and validate exclusions based on file extension and folder location": excluding a
+folder also excludes everything below it, and `*` matches within one path component. Only administrators can
+read the list of exclusions, so an unreadable list is ignored.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def excluded(folder: str) -> bool | None:
 
 
 def watches() -> bool:
-    """Whether Defender scans files when they are opened, which is the default."""
+    """Whether Defender scans files when they are opened (the default, assumed if unknown)."""
     settings = values(rf"{_REGISTRY}\Real-Time Protection") or {}
     return not settings.get("DisableRealtimeMonitoring")
 

@@ -34,7 +34,7 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, limit: int = 100) -
     Unnamed data is stored under its position, starting at "0". `TimeCreated` is the event's time and
     `Provider` its source; event numbers are unique only within a provider.
 
-    For a machine being examined, this reads `copy` in `windows/` instead.
+    For a machine being examined, this reads the file named `copy` in `windows/` instead.
     """
     text = program_output(f"/windows/{copy}", lambda: _query(channel, ids, limit), _MAX_BYTES)
     if text is None:

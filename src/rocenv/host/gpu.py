@@ -101,7 +101,7 @@ def target_name(gfx_target_version: int) -> str:
 def target_age(target: str) -> tuple[int, int, int]:
     """Sort key: newer targets are greater, and invalid targets are smallest.
 
-    Source: llvm/llvm-project:llvm/docs/AMDGPUUsage.rst, minor version and stepping are one digit each
+    Source: llvm/llvm-project:llvm/docs/AMDGPUUsage.rst (minor version and stepping are one digit each)
     """
     digits = target.removeprefix("gfx")
     try:
@@ -116,7 +116,7 @@ def is_target(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Reduce a machine's text to one line without control characters; `…` after a word marks truncation."""
+    """Reduce text from a machine to one line without control characters; `…` marks truncation."""
     line = " ".join(text[: _LONGEST + 1].split())
     if len(text) > _LONGEST:
         words = line[:_LONGEST].rpartition(" ")[0]

@@ -72,7 +72,7 @@ def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
 
 
 def _is_of_an_env(folder: Path) -> bool:
-    """Whether a folder belongs to a rocenv env: HIP_PATH points to it while the env is active."""
+    """Whether a folder belongs to a rocenv env, which sets HIP_PATH to it while active."""
     return any((parent / ".rocenv").is_dir() for parent in folder.parents)
 
 

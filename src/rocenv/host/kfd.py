@@ -57,7 +57,7 @@ class Node:
         return f"{board}.{self.value('location_id') & 7}", f"{board}.0"
 
     def value(self, name: str) -> int:
-        """Return a property, or 0 if it is missing; the kernel also uses 0 for inapplicable ones."""
+        """Return a property, or 0 if it is missing; the kernel also uses 0 if it does not apply."""
         return self.properties.get(name, 0)
 
 

@@ -144,7 +144,7 @@ def _partitions(gpus: list[Gpu]) -> tuple[str, ...]:
         return ()
     count = sum(places.count(address) for address in boards)
     whole = "one board" if len(boards) == 1 else f"{len(boards)} boards"
-    return (f"{count} of these are partitions of {whole}, which share its memory and compute units",)
+    return (f"{count} of these are partitions of {whole}, sharing memory and compute units",)
 
 
 class Barrier(NamedTuple):

@@ -37,7 +37,7 @@ _DESKTOP_UNITS = 2
 _STATES = {"unable": 0, "barred": 1, "usable": 2}
 _CARDS = {True: 0, None: 1, False: 2}
 _GIB = 1 << 30
-# Reasons, in the same order as the positions in a rank.
+# Reasons, one for each element of a rank, in the same order.
 _REASONS = (
     "{best} can be used now, but {other} cannot",
     "AMD has no libraries for {other} on Windows, only for {best}",
@@ -51,7 +51,7 @@ _KINDS = {True: "part of the CPU", None: "possibly not a card", False: "a card"}
 
 
 def supported_today(matrix: Matrix) -> Mapping[str, Support]:
-    """Return each target's support in each channel's newest packages and wheels.
+    """Return each target's best support in any channel's newest packages and wheels.
 
     Wheels count only if AMD's lists of supported targets are known.
     """
@@ -95,7 +95,7 @@ def choose(
         gpus: The GPUs, numbered.
         others: The vendors of other cards.
         support: See `supported_today`.
-        libraries: See `libraries_on_windows`, or None if missing libraries do not matter.
+        libraries: See `libraries_on_windows`; None if missing libraries do not matter.
 
     Returns:
         The GPU's index, or None, and the reason: a sentence without a final period.

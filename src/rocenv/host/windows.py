@@ -208,7 +208,7 @@ def _plain(name: str) -> str:
 
 
 def _twin(gpu: Gpu, spare: list[Gpu]) -> Gpu | None:
-    """Find a HIP device's display adapter by name, otherwise by target."""
+    """Find a HIP device's display adapter by name, or else by target."""
     same = [each for each in spare if _plain(each.name).lower() == _plain(gpu.name).lower()]
     same = same or [each for each in spare if each.target and each.target == gpu.target]
     return same[0] if same else None

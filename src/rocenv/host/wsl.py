@@ -22,7 +22,7 @@ from rocenv.system.programs import program_on_path
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
-ANSWER = "/wsl/video_controllers.json"  # where a snapshot of a machine keeps the answer from PowerShell
+ANSWER = "/wsl/video_controllers.json"  # PowerShell's output in a machine's snapshot
 _FORMATS = "/proc/sys/fs/binfmt_misc"
 _USUAL = "/mnt/c/Windows/System32/WindowsPowerShell/v1.0/powershell.exe"
 _MARK = "\ufeff"  # byte order mark that PowerShell writes

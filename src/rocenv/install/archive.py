@@ -31,7 +31,7 @@ _OTHERS = (
     (b"version https://git-lfs", "a Git LFS pointer instead of the file"),
 )
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<?xml")
-# Errors that `zipfile` and its decoders raise for damaged files; OSError means a seek to an invalid offset.
+# Errors that `zipfile` and its decoders raise for damaged files; an invalid offset raises OSError.
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
     EOFError, ValueError, IndexError, KeyError, OverflowError, NotImplementedError, RuntimeError,

@@ -10,7 +10,8 @@
 
 A bundle can come from anyone, so it is not read with `tarfile`, which would load extended headers of any size
 into memory. `open_bundle` reads the headers, accepts only plain files that the manifest lists, each only
-once, and remembers where they start. Each member is hashed when it is used, and no member is unpacked twice.
+once, and remembers where they start. Each member is hashed when it is used; the bundle is never unpacked as
+a whole.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Manifest(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """A bundle that contains all members in its manifest; their contents are not verified yet."""
+    """A bundle whose manifest was checked; the contents of its members are not verified yet."""
 
     path: Path
     manifest: Manifest
@@ -244,7 +245,7 @@ def open_bundle(path: Path) -> Bundle:
         manifest = _manifest(path, stream, found.pop(MANIFEST))
     for name, known in manifest.files.items():
         if name.startswith("artifacts/"):
-            continue  # `Bundle.artifacts` reports these with the names of the packages
+            continue  # `Bundle.artifacts` checks these and reports them by package name
         if name not in found:
             raise bundle_error(path, f"it does not contain `{name}`")
         if found[name].size_bytes != known.size_bytes:

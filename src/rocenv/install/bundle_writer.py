@@ -1,6 +1,6 @@
 """Write bundles reproducibly: the same envs from the same home always produce a byte-identical file.
 
-Members are sorted by name, have no owner, and have the same date. The manifest comes first, because the
+Members are sorted by name, have no owner, and have the same date. The manifest can come first, because the
 hashes of all files are known before the first byte is written; each file is hashed again while being copied.
 """
 
@@ -112,7 +112,7 @@ def _files(lock: Lock) -> list[Artifact]:
 
 
 def _pythons(locks: Iterable[Lock], context: Context) -> Iterable[tuple[str, Path]]:
-    """Yield an interpreter for each Python series that the wheels need, and note any that are missing."""
+    """Yield an interpreter for each Python version that wheels need; note any that are missing."""
     wanted = sorted({series(part.python) for lock in locks for part in lock.components if part.python})
     for version in wanted:
         try:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def remove(home: Home, name: str) -> None:
-    """Remove an env, complete or not, and the leftovers from interrupted removals; keep the target of a link.
+    """Remove an env, complete or not, and the leftovers from interrupted removals; do not follow links.
 
     Raises:
         PrefixError: The env does not exist, the folder was not created by rocenv, or one of its programs is
@@ -67,7 +67,7 @@ def _to_remove(home: Home, name: str) -> list[Prefix]:
 
 
 def _remove_what_runs(prefix: Prefix) -> None:
-    """First remove the files that programs may have open, so that nothing is lost if a program is running.
+    """First remove the files that programs may have open, to fail early if a program is running.
 
     On some systems, a loaded library cannot be removed, but its folder can be renamed.
     """

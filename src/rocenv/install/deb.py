@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rocenv.install.xz import Readable
 
 
-_MARGIN_BYTES = 64 << 20  # for tar headers, and for files missing from the declared size
+_MARGIN_BYTES = 64 << 20  # for tar headers, and for files not counted in the declared size
 _HEADER_BYTES = 1 << 20  # limit for long names and attributes, because tarfile reads them into memory
 
 

@@ -22,7 +22,7 @@ def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> 
 
     Raises:
         PrefixError: The folder is empty or missing, a file is unreadable, a name is not allowed in the store,
-          or a link points to a folder or out of this one.
+          or a link points to a folder or to a path outside `folder`.
     """
     folder = Path(os.path.abspath(folder))
     files = {}

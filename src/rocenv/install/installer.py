@@ -154,7 +154,7 @@ def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> N
 
 
 def _take_sdk(out: Path, tree: Tree) -> None:
-    r"""Move the files that the packages would install into `…\ROCm\VERSION` into the tree."""
+    r"""Move the files that the packages would install in `…\ROCm\VERSION` to the tree."""
     roots = [root for root in sorted(out.rglob("*")) if _is_version_folder(root)]
     versions = sorted({root.name for root in roots})
     if len(versions) != 1:

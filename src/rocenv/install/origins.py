@@ -54,7 +54,7 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
                 path, origin = f"{component.into}/{place}", Origin(artifact, inner, manifest[inner])
                 _require_same(path, own.setdefault(path, origin), origin)
         if component.places:
-            # A pack also replaces files whose names differ only in case: to Windows, they are one.
+            # A pack also replaces files whose names differ only in case, because Windows ignores case.
             replaced = {path.lower() for path in own}
             placed = {path: origin for path, origin in placed.items() if path.lower() not in replaced}
         for path in own.keys() & placed.keys():

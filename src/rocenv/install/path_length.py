@@ -1,8 +1,8 @@
 r"""Check Windows' path limit of 260 characters before anything is unpacked.
 
-Windows 10 can lift the limit for programs that declare support. Python does, but programs that an app starts
-may not. For this reason, rocenv does not use `\\?\`, which would create files that other programs cannot
-open.
+Windows 10 can lift the limit for programs that declare support. Python does, but programs that an app
+starts might not. For this reason, rocenv does not use `\\?\`, which would create files that other programs
+cannot open.
 
 Source: https://learn.microsoft.com/en-us/windows/win32/fileio/maximum-file-path-limitation
 """

@@ -168,8 +168,8 @@ def with_installed_sdk(
     """Use a HIP SDK that is installed on this machine instead of AMD's installer, and report it.
 
     Args:
-        lock: A plan, or a lock from another machine. If its SDK was copied from an installed one that this
-          machine lacks, it is downloaded from AMD.
+        lock: A plan, or a lock from another machine. If its SDK is a copy of an installed SDK that this
+          machine lacks, the SDK is downloaded from AMD.
         context: The store, and the progress display that reports the change.
         installed: HIP SDKs on this machine. One of them replaces an installer whose hash is not in the lock.
         closed: Whether an installed SDK always replaces the installer, because rocenv cannot unpack the

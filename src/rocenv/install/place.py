@@ -107,7 +107,7 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
 
 
 def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
-    """Write constraints that keep pip and uv from replacing this ROCm's wheels, if the env uses any.
+    """Write the env's constraints, if any, which keep pip and uv from replacing its ROCm wheels.
 
     These wheels have local versions such as `+rocm10.0.0`, which no other index offers. triton is listed
     even if it has none.

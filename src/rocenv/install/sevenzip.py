@@ -59,7 +59,7 @@ def unpack_7z(path: Path, tree: Tree, work: Path, *, start: int = 0, below: str 
 
     Raises:
         NoProgram: No installed program can unpack the archive.
-        ArchiveError: The archive is damaged, encrypted, a bomb, or contains a link or an unsafe name.
+        ArchiveError: The archive is damaged, encrypted or a bomb, or contains a link or an unsafe name.
     """
     import py7zr
     from py7zr.exceptions import UnsupportedCompressionMethodError

@@ -30,7 +30,7 @@ _STARTUP = "rocenv_zluda"
 def apply_shims(
     prefix: Prefix, lock: Lock, files: Mapping[str, FileEntry], *, in_torch: bool = False
 ) -> dict[str, FileEntry]:
-    """Create the shims of a set after its other files, and return them with the originals that are kept.
+    """Create a set's shims once its other files exist; return them and the originals moved aside.
 
     Existing shims are replaced. A shim is a hard link to its source file, or a reflink, so it takes no
     extra space. `files` lists the env's files without shims. With `in_torch`, shims replace torch's own

@@ -123,7 +123,7 @@ def add(
     advance: Callable[[int], None],
     expected: Mapping[str, FileEntry] = MappingProxyType({}),
 ) -> None:
-    """Add an artifact to the store unless `holds`; a damaged one stays until its replacement is complete.
+    """Add an artifact unless the store `holds` it; a damaged one stays until its replacement is complete.
 
     Args:
         home: The home that contains the store.

@@ -1,7 +1,7 @@
 """The destination folder for an unpacked archive; only this module turns member names into paths.
 
-Linux packages keep their links and spelling. Windows archives follow Windows' naming rules on every system,
-so a lock produces the same files everywhere.
+Linux packages keep their links and file names unchanged. Windows archives follow Windows' naming rules on
+every system, so a lock produces the same files everywhere.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ uv hard-links installed files to its cache, so editing a file in one env would c
 including future ones. Three measures prevent that: small files are copied, large ones become read-only, and
 each installation is compared with the hashes in the wheels' RECORD files.
 
-rocenv verifies wheel hashes so that it can download damaged wheels again; uv verifies them again when it
+rocenv verifies wheel hashes so that it can re-download damaged wheels; uv verifies the hashes again when it
 unpacks the wheels, so that a wheel cannot be replaced after rocenv verifies it.
 """
 
@@ -278,7 +278,7 @@ def _names_in(wheel: Path) -> list[str]:
 
 
 def _drop_broken_lists(site: Path, projects: Container[str]) -> None:
-    """Remove `.dist-info` folders without RECORD or METADATA, because uv would not replace them."""
+    """Remove `.dist-info` folders lacking RECORD or METADATA, because uv would not replace them."""
     for info in list(site.glob("*.dist-info")):
         whole = (info / "RECORD").is_file() and (info / "METADATA").is_file()
         if not whole and _project_of(info.name) in projects:
@@ -327,7 +327,7 @@ def _is_whole(venv: Path, path: str, entries: Mapping[str, FileEntry], expected:
     if algorithm not in hashlib.algorithms_guaranteed or algorithm.startswith("shake_"):
         return False
     digest = bytes.fromhex(entry.sha256) if algorithm == "sha256" else hash_of(venv / path, algorithm)
-    # Wheels split by AMD's tools use hexadecimal.
+    # RECORD contains hexadecimal hashes in wheels split by AMD's tools.
     return encoded.rstrip("=") in (base64.urlsafe_b64encode(digest).rstrip(b"=").decode(), digest.hex())
 
 
@@ -337,7 +337,7 @@ def _detach(venv: Path, entries: Mapping[str, FileEntry]) -> None:
     def cut(name: str) -> None:
         path = venv / name
         info = path.lstat()
-        # Unpacking the compilers removes their archive, so it must not become read-only, for Windows.
+        # Unpacking the compilers deletes their archive, which fails on Windows if it is read-only.
         if info.st_nlink == 1 or path.name.startswith(_DEVEL_TAR):
             return
         if info.st_size < _OWN_DATA_BELOW:

@@ -1,9 +1,9 @@
 """Load ZLUDA before torch in every program that this Python runs. Written by rocenv; changes will be lost.
 
-Python runs this at startup through the `.pth` file next to it. At startup it only sets the env's variables,
-unless the env is active, and registers a hook for `import torch`. Before torch's own code runs, the hook
-loads the libraries in the `.json` file, in order and by full path, so that torch, which loads CUDA's
-libraries by name, gets ZLUDA's. Then it applies the settings for torch.
+Python runs this at startup through the `.pth` file next to it. At startup, this code only sets the env's
+variables (unless the env is active) and registers a hook for `import torch`. Before torch's own code runs,
+the hook loads the libraries in the `.json` file, in order and by full path, so that torch, which loads
+CUDA's libraries by name, gets ZLUDA's. Then it applies the settings for torch.
 
 This file uses only the standard library. If ROCENV_TRACE is set to a file, each step is logged there; after
 a crash, the last line names the library that was being loaded.
@@ -39,7 +39,7 @@ def _native(path: str) -> str:
 
 
 def _is_active(changes: list[list[str]]) -> bool:
-    """Whether a variable with a path in the prefix has the value that activation sets."""
+    """Whether any variable that activation sets to a path in the prefix has that value."""
     return any(
         os.path.normcase(os.environ.get(name, "")) == os.path.normcase(value.replace("{prefix}", _PREFIX))
         for action, name, value in changes

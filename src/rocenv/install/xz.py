@@ -45,10 +45,10 @@ class Bounded:
         self._left = size
 
     def read(self, size: int) -> bytes:
-        """Read `size` bytes, or fewer at the end of the part.
+        """Read `size` bytes, or all that are left if there are fewer.
 
         Raises:
-            ArchiveError: The stream ends before the part does.
+            ArchiveError: The stream ends too early.
         """
         wanted = min(size, self._left)
         data = self._stream.read(wanted)
@@ -62,7 +62,7 @@ def xz_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
     """Yield the decoded bytes of `stream` in order, in chunks of at most 1 MiB.
 
     Args:
-        stream: The xz stream without other data; it is read once, sequentially.
+        stream: The xz stream, with nothing after it; it is read once, sequentially.
         pool: Threads that decode blocks; it may be shared.
         ahead: Maximum number of blocks decoded or queued at once, which limits memory use.
 

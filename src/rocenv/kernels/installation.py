@@ -66,7 +66,7 @@ class Installation:
 
     @property
     def resources(self) -> Path:
-        """The folder with everything that the program loads."""
+        """The folder with Blender's resources."""
         return self.folder.parents[_RESOURCES_UP - 1]
 
     @property
@@ -272,7 +272,7 @@ class ProgramBytes:
 
 
 def program_bytes(installation: Installation) -> ProgramBytes:
-    """Read the program; if it is a script, read the program with the same name that it starts."""
+    """Read the program, or, if it is a script, the binary with the same name."""
     path = installation.program
     if path is not None and _is_script(path):
         name = path.name

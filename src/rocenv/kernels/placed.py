@@ -43,8 +43,8 @@ class Placed(Value, frozen=True, kw_only=True):
     program: str  # Blender's own program
     include: str = ""  # folder with the additional headers
     env: str = ""  # the chosen or active env
-    start: str = ""  # the overlay's script, which replaces the program
-    resources: str = ""  # the overlay's folder, which replaces Blender's resources
+    start: str = ""  # the overlay's script, to run instead of the program
+    resources: str = ""  # the overlay's folder, to use instead of Blender's resources
     original: str = ""  # backup of the replaced file; "" if there was none
     original_sha256: str = ""
 

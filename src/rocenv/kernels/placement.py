@@ -192,7 +192,7 @@ def _put_in_place(placed: Placed, content: bytes, home: Home) -> Placed:
         with contextlib.suppress(OSError):
             shutil.copystat(file, backup)
         placed = replace(placed, original=str(backup), original_sha256=_sha256(present))
-    # Write the record first, so that it points to the original even if writing the kernel fails.
+    # Write the record first, so that `--undo` finds the original even if rocenv is killed.
     records.write(home, placed)
     try:
         with storage_errors(file):
@@ -323,8 +323,8 @@ def _other_kernels(placed: Placed, home: Home) -> dict[str, bytes]:
 def _start_script(installation: Installation, copy: Path) -> str:
     """Write the script that starts the program with the overlay's resources.
 
-    If an env wrote the program's start script, that script already sets the variable, so copy its other lines
-    instead of calling it.
+    If an env has a start script for the program, that script sets the variable itself, so copy its other
+    lines instead of calling it.
     """
     prefix, program = installation.prefix, installation.program
     lines = [f'exec {" ".join(map(quote, start_command(installation)))} "$@"']

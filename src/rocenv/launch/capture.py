@@ -2,7 +2,7 @@
 
 On Linux, if our output is a terminal, the program writes to a pseudo-terminal, whose output is copied to the
 real one unchanged. The program inherits our stdin, session and process group, so the terminal sends Ctrl-C,
-Ctrl-Z and size changes to it directly; this process ignores them.
+Ctrl-Z and size changes to it directly; this process ignores Ctrl-C.
 
 On Windows, the program writes to a pipe instead of the console, so it may buffer its output, change its
 encoding or drop colors. Environment variables that rocenv sets prevent most of that. `rocenv run` does not
@@ -88,7 +88,7 @@ def run_captured(
             _wait(child, readers, tick, still_printing)
     finally:
         streams.close_ends()
-        # On Windows, closing a pipe blocks while another thread reads it. Exiting closes the pipes instead.
+        # On Windows, closing a pipe blocks while a thread reads it; exiting closes such pipes.
         if not any(reader.is_alive() for reader in readers):
             streams.close()
     code = child.returncode & 0xFFFFFFFF if WINDOWS else through_shell(child.returncode)
@@ -336,7 +336,7 @@ def _same_place() -> bool:
 
 
 def _as_utf8(line: bytes, old: str = "oem") -> bytes:
-    """Convert a line from the code page `old` to UTF-8 unless it is UTF-8; this can lose characters."""
+    """Convert a line from code page `old` to UTF-8 unless it already is; characters can be lost."""
     try:
         line.decode()
     except UnicodeDecodeError:

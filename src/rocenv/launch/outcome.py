@@ -155,7 +155,7 @@ def explain(outcome: Outcome) -> Explanation | None:
 
 
 def _damaged_files(start: Start) -> dict[str, str]:
-    """Find missing or changed files, without reading them; skip the venv, into which apps may install."""
+    """Find missing or changed files without reading them; skip the venv, which apps may change."""
     try:
         files = start.prefix.files(start.record)
         outside = {path: entry for path, entry in files.items() if not path.startswith(f"{VENV}/")}

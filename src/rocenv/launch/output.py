@@ -104,7 +104,7 @@ class Trace:
     `torch` once torch is imported. All Python processes of the app write to the same file.
     """
 
-    last: str = ""  # the library that was loaded last
+    last: str = ""  # the last library that the app started to load
     inside: bool = False  # still loading
     failed: str = ""  # "PATH: reason" if loading failed
     torch: bool = False  # torch was imported afterward

@@ -2,7 +2,7 @@
 
 With `-ngl N`, llama.cpp puts the weights of the last N layers, their KV cache and a compute buffer on the
 GPU. The output counts as another layer. Some releases offload the output first and others last, so the
-estimate uses the larger of the two sums.
+estimate assumes whichever order needs more memory.
 
 The cache size is exact. The estimated compute buffer is a few percent larger than what llama.cpp 0.7.0
 allocated for models of several shapes; it assumes flash attention only if `Use` enables it. Logs:
@@ -55,7 +55,7 @@ class Use:
 class Estimate:
     """How much memory a model needs with certain options."""
 
-    use: Use  # with the context that is really used, even if the request left it open
+    use: Use  # with the context that is actually used, even if the request did not specify one
     layout: ModelLayout
     caches: tuple[int, ...]  # bytes for keys, values and states, per repeating layer
     graph_bytes: int  # size of the compute buffer with everything on the GPU

@@ -192,7 +192,7 @@ def _not_a_model(path: Path, why: str) -> RocenvError:
 
 
 class _SmallReads:
-    """A file for `zipfile` that limits reads: a hostile archive could claim a huge central directory."""
+    """A file that limits `zipfile` reads: hostile archives can declare a huge central directory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.seek, self.tell, self._read = file.seek, file.tell, file.read

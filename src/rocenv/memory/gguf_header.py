@@ -127,7 +127,7 @@ def parse(data: bytes) -> tuple[dict[str, Value], list[Tensor], int]:
     """Parse the start of a file into metadata, tensors (size -1 for unknown types) and data offset.
 
     Raises:
-        Damaged: The bytes are not a header, or only part of one.
+        Damaged: The bytes are not a complete and valid header.
         UnsupportedVersion: rocenv cannot read this version of GGUF.
     """
     try:
@@ -202,7 +202,7 @@ def _parse_tensor(cursor: _Cursor) -> Tensor:
 
 
 def with_sizes(tensors: Sequence[Tensor], data_bytes: int) -> tuple[Tensor, ...]:
-    """Compute the sizes of tensors with unknown (usually new) types from the next offset."""
+    """Compute the sizes of tensors of unknown (usually new) types from the next tensor's offset."""
     starts = sorted({tensor.offset for tensor in tensors})
     ends = dict(zip(starts, [*starts[1:], max([data_bytes, *starts[-1:]])], strict=False))
     return tuple(

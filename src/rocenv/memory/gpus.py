@@ -96,7 +96,7 @@ class Usage:
     """The memory of all GPUs at one point in time."""
 
     gpus: tuple[GpuMemory, ...] = ()
-    hidden: int | None = 0  # number of processes that this user may not inspect; None if unknown
+    hidden: int | None = 0  # number of processes that this user cannot inspect; None if unknown
     notes: tuple[str, ...] = ()
 
 

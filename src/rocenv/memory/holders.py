@@ -53,7 +53,7 @@ class Holders:
     """The processes that hold memory on each GPU, as far as this user can see them."""
 
     by_gpu: Mapping[int, tuple[Holder, ...]] = field(default_factory=dict)  # by GPU index
-    hidden: int | None = 0  # number of processes that this user may not inspect; None if unknown
+    hidden: int | None = 0  # number of processes that this user cannot inspect; None if unknown
     notes: tuple[str, ...] = ()
 
 

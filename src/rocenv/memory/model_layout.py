@@ -172,7 +172,7 @@ def _state_bytes(model: Model) -> int:
 
 
 def _feed_forward(model: Model) -> int:
-    """Return the width of the widest layer per token."""
+    """Return the widest layer's width, counting only the experts that a token uses."""
     dense = max(_numbers(model, "feed_forward_length"), default=0)
     expert = model.number("expert_feed_forward_length") or dense
     return max(dense, model.number("expert_used_count") * expert, 2 * model.number("ssm.inner_size"))

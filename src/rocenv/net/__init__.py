@@ -91,8 +91,8 @@ class Network:
     def candidates(self, url: str) -> tuple[str, ...]:
         """List the URLs to try for `url`, in order.
 
-        A prefix ends at a `/` or at its own last `/` or `:`, so `…/whl` does not match `…/whl-old`. Symbolic
-        URLs (`debian:pool/x.deb`) require a mirror.
+        A prefix cannot end in the middle of a name, so `…/whl` does not match `…/whl-old`.
+        Symbolic URLs (`debian:pool/x.deb`) require a mirror.
         """
         matching = [(prefix, bases) for prefix, bases in self.mirrors if is_below(url, prefix)]
         matching.sort(key=lambda mirror: -len(mirror[0]))

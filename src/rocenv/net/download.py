@@ -81,7 +81,7 @@ def _workers(
 ) -> Iterator[Iterator[tuple[Artifact, Path]]]:
     """Download in threads while the block runs, and yield the results as they arrive.
 
-    The threads are daemon threads rather than an executor's, because the interpreter would wait for those
+    This uses daemon threads instead of an executor, because the interpreter waits for an executor's threads
     at exit, and a thread that reads from a silent server takes half a minute to notice that it should stop.
     """
     waiting: queue.SimpleQueue[Artifact] = queue.SimpleQueue()
@@ -221,8 +221,8 @@ class _Download:
                 self.part.write(chunk)
                 if self.part.size_bytes > self.artifact.size_bytes:
                     return
-            # Without a stated length, a broken connection looks like the end, and a server may send a smaller
-            # range than requested.
+            # Without a stated length, a broken connection looks like the end of the file, and a server may
+            # send a smaller range than requested.
             stated = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
             is_short = self.part.size_bytes < self.artifact.size_bytes
             if is_short and (response.status_code == 206 or not stated) and not self.part.is_web_page:
@@ -258,7 +258,7 @@ class PartialDownload:
     """An open `.part` file; whoever opens it must hold the artifact's lock and close the file.
 
     Writes are unbuffered, so no bytes are lost if the process is killed. A companion file records the
-    server's validator (a strong ETag, otherwise the date); without it, a file with an unknown hash is not
+    server's validator (a strong ETag, or else the date); without it, a file with an unknown hash is not
     resumed.
 
     Attributes:

@@ -56,7 +56,7 @@ def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
 
 
 def is_below(url: str, prefix: str) -> bool:
-    """Whether a URL starts with a prefix that ends with a separator or is followed by one."""
+    """Whether a URL starts with a prefix, and the prefix does not end in the middle of a name."""
     if not url.startswith(prefix):
         return False
     return prefix.endswith(("/", ":")) or url[len(prefix) :][:1] in ("", "/", "?", "#")
@@ -81,7 +81,7 @@ def mirror_hint(url: str, known: Mapping[str, str]) -> str:
 
 
 def own_mirror_hint(url: str) -> str:
-    """Return a hint that shows the setting for a mirror of a URL's whole server."""
+    """Return a hint that shows how to set a mirror for everything on a URL's server."""
     parts = _split(url)
     host = parts.netloc.rpartition("@")[2]
     server = f"{parts.scheme}://{host}/" if host else f"{url.partition(':')[0]}:"

@@ -111,7 +111,7 @@ class _PacedReader(io.RawIOBase):
         return count
 
     def _judge(self, count: int, took_s: float) -> None:
-        # Only waiting for the server counts, not the caller's work between two reads.
+        # Only waiting for the server counts, not the caller's work between reads.
         self._received += count
         self._waited_s += took_s
         if self._waited_s < self._over_s:

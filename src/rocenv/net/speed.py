@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rocenv.net import Network
 
 MAX_BYTES = 1 << 20
-MAX_S = 3.0  # separately for connecting, the first byte and reading
+MAX_S = 3.0  # applies separately to connecting, the first byte, and reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,8 +107,8 @@ BLAS = BlasCalls(
     result_apart=False,
     computation=(_COMPUTE_32F, _GEMM_DEFAULT),
 )
-# Our kernel for the `gemm` rung, with the same arguments and groups as gemm.SOURCE. It uses only what every
-# PTX compiler supports: no shared memory, no instruction newer than sm_30.
+# Our kernel for the `gemm` rung, with the same arguments and launch dimensions as gemm.SOURCE. It uses only
+# what every PTX compiler supports: no shared memory, no instruction newer than sm_30.
 KERNEL = b"""\
 // C = A * B, row-major n x n, n a multiple of 16.
 // Launch 16x16 threads on an (n/16) x (n/16) grid.
@@ -217,7 +217,7 @@ def open_device(session: Session) -> str:
 
 
 def _require_blind_hip(session: Session, answer: str) -> None:
-    """Raise Failure if HIP finds a GPU although ZLUDA found none: ZLUDA is then incompatible."""
+    """Raise Failure if HIP finds a GPU but ZLUDA found none, because ZLUDA is then incompatible."""
     try:
         found = hip.devices(session.library("hip"))
     except NoDevice:

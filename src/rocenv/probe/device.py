@@ -71,7 +71,7 @@ def count_devices(
 ) -> int:
     """Initialize an API with `start` and count its devices; raise NoDevice if there is none.
 
-    Without a device, the functions return one of the statuses in `none`, and `why_none` explains it.
+    If there is no device, the functions return a status in `none`; `why_none` formats the message.
     """
     found = ctypes.c_int(0)
     for call, argument in ((start, 0), (count, ctypes.byref(found))):

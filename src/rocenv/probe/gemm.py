@@ -22,8 +22,8 @@ Precision = Literal["float32", "float16"]
 
 KERNEL = "sgemm"
 TILE = 16
-# Uses only builtins that need no implicit kernel argument: the spelling of blockIdx and threadIdx differs
-# between releases, and blockDim reads a hidden argument.
+# Uses builtins instead of blockIdx and threadIdx, whose spelling differs between releases, and avoids
+# blockDim, which reads an implicit kernel argument.
 SOURCE = """\
 // C = A * B, row-major n x n, n a multiple of 16.
 // Launch 16x16 work-groups on an (n/16) x (n/16) grid; no implicit kernel argument is read.

@@ -1,6 +1,7 @@
 """The parent's side of the ladder: the rungs, their prerequisites, and the outcome of each child.
 
-A child that crashes, aborts or hangs counts as a result. This process never loads a vendor library.
+If a child crashes, aborts or hangs, that counts as the rung's result. This process never loads a vendor
+library.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 # The rungs for each API, in order, with the rungs that must pass first. `torch` for HIP does not depend on
-# the set's own runtime, because its wheel bundles another one; a wheel built without ROCm is detected even
+# the set's own runtime, because torch's wheel bundles its own; a wheel built without ROCm is detected even
 # without a GPU. `torch` for CUDA needs the libraries that `load` loads. ZLUDA compiles kernels when it loads
 # them.
 NEEDS: dict[Runtime, dict[str, tuple[str, ...]]] = {

@@ -143,8 +143,8 @@ def fill(
             piece = min(piece, bound - sum(block.size_bytes for block in blocks))
             if piece < least:
                 break
-            # Each piece gets a share of one block's marks, because fully marking thousands would take
-            # minutes.
+            # The pieces share the number of marks for one block, because that many marks in each of
+            # thousands of pieces would take minutes.
             marks = max(_MIN_MARKS, _MARKS * piece // bound)
             block = _allocate(runtime, piece, number=len(blocks) + 1, marks=marks)
             if isinstance(block, Block):

@@ -86,9 +86,10 @@ def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpret
     """List libraries that are mapped from the wrong folder, sorted.
 
     Libraries loaded since `before` must be in the prefix or be allowed outside it; earlier ones (the
-    interpreter, a preloaded library) may be anywhere. On Windows, virus scanners and overlays load libraries
-    into any process, so only libraries whose names also occur in the prefix are checked. Libraries in the
-    `interpreter` folder may be outside the prefix, because they are the interpreter's own.
+    interpreter, a preloaded library) may be anywhere, unless their names also occur in the prefix. On
+    Windows, virus scanners and overlays load libraries into any process, so only libraries whose names also
+    occur in the prefix are checked. Libraries in the `interpreter` folder may be outside the prefix,
+    because they are the interpreter's own.
     """
     prefix, own = _folders([task.prefix]), _folders([interpreter] if interpreter else [])
     others_load = bool(task.system_dirs)  # set on Windows only

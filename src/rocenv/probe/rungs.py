@@ -42,14 +42,15 @@ _KERNEL_SIZE = 2 * gemm.TILE
 _RATE_SIZES = (256, 512, 1024, 2048, 4096)
 _RATE_BUDGET_S = 0.25
 _RATE_SAMPLES = 64
-# Number of elements in the block that large matrices repeat; a prime, so that all rows differ.
+# Elements in the block that is repeated to fill large matrices; a prime, so that all rows differ.
 _BLOCK = 65521
 
 
 def load(session: Session) -> str:
     """Load every library and bind all symbols; the libraries' origin is checked after every rung.
 
-    If ROCm comes as wheels, PyTorch finds its libraries through `rocm_sdk`, which must find the same ones.
+    If ROCm comes as wheels, PyTorch finds ROCm's libraries through `rocm_sdk`, which must find the ones
+    loaded here.
     """
     session.preload()
     for role in session.task.libraries:

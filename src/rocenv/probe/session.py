@@ -25,7 +25,7 @@ class Session:
 
     Attributes:
         before: Libraries mapped before any vendor library, or None if unknown.
-        interposers: Functions of vendor libraries that were already defined.
+        interposers: Vendor functions that were defined before any vendor library was loaded.
     """
 
     def __init__(self, task: Task) -> None:

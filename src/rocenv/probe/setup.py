@@ -66,7 +66,7 @@ def probe_of(
 
 
 def first_run_s(lock: Lock) -> int:
-    """Return the maximum duration of a set's first use in seconds, or 0 for the usual maximum."""
+    """Return the maximum duration, in seconds, of a set's first use, or 0 for the usual maximum."""
     build = zluda_of(lock)
     return build.shims.first_run_s if build is not None and build.shims is not None else 0
 

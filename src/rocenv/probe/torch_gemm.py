@@ -88,7 +88,7 @@ def products(torch: Any, seed: int, expected: str, name: str) -> dict[str, Any]:
     """Compute the products on the first GPU, and return the result."""
     runtime = f"HIP {torch.version.hip}"
     if expected == "zluda":
-        # ZLUDA tags its device names. Without the tag, other libraries are in use, and perhaps another GPU.
+        # ZLUDA tags its device names; no tag means other libraries, and perhaps another GPU.
         gpu = torch.cuda.get_device_name(0)
         if not gpu.endswith("[ZLUDA]"):
             return {"status": "failed", "detail": f"{name} runs on `{gpu}` instead of ZLUDA"}

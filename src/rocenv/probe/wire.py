@@ -76,7 +76,7 @@ SMALLEST_BYTES = 1 << 20  # size of the smallest test block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A line from `mem probe`'s child: for each request, any number of `progress` lines, then a result."""
+    """A line from `mem probe`'s child; a request gets `progress` lines, if any, then a result."""
 
     kind: Kind
     what: Any
@@ -93,12 +93,12 @@ class HipGpu:
     free_bytes: int  # as hipMemGetInfo reports it, not checked
     total_bytes: int
     alike: int = 1  # number of GPUs that HIP lists at this address
-    before: int = 0  # number of GPUs before this one at this address
+    before: int = 0  # number of GPUs listed before this one at the same address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The GPU to test, on which a small block has already worked."""
+    """The GPU to test; a test of a small block on it has already passed."""
 
     gpu: HipGpu
     runtime_path: str

@@ -46,7 +46,7 @@ class Case:
 
     @property
     def driver(self) -> str:
-        """The requested driver, otherwise the machine's; "" if unknown or on WSL, which has none."""
+        """The requested driver, or else the machine's; "" if unknown or on WSL, which has none."""
         if self.machine.wsl and self.request.platform == "linux":
             return ""
         return self.request.driver or self.machine.driver
@@ -72,7 +72,7 @@ class Option:
     broken: Constraints = NONE
 
 
-NOTHING = Option(row=None, rank=())  # for sets without this component
+NOTHING = Option(row=None, rank=())  # the option for a component that a set does not include
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -101,7 +101,7 @@ class Kind(Protocol):
         ...
 
 
-# (platform, whether ZLUDA is requested) -> module that resolves such a set, imported on demand.
+# (platform, whether ZLUDA is requested) -> module that resolves the set, imported on demand.
 KINDS: Mapping[tuple[str, bool], str] = {
     ("linux", False): "rocenv.resolve.linux",
     ("windows", True): "rocenv.resolve.zluda",
@@ -157,7 +157,7 @@ def choices(
 
 
 def rejected(row: Known, name: str, wanted: str, found: str, text: str = "") -> Rejection:
-    """Describe why a component is ruled out, by default because the user requested a different one."""
+    """Describe why a component is ruled out; by default, the user requested a different one."""
     text = text or f"You asked for {wanted}, which rules out {name}"
     return Rejection(component=name, requirement=wanted, found=found, source=row.source, text=text)
 
@@ -205,7 +205,7 @@ def explanation(broken: Iterable[Constraints]) -> list[str]:
 
 
 def example(constraint: str, lines: Iterable[str], found: dict[Constraints, Combination]) -> Combination:
-    """Find the best combination for which this is the explanation's only violated constraint."""
+    """Find the best combination that violates `constraint` but none of the other `lines`."""
     others = frozenset(lines) - {constraint}
     shown = [each for broken, each in found.items() if constraint in broken and not others & broken]
     return min(shown, key=lambda each: (len(each.broken), each.rank))

@@ -139,7 +139,7 @@ def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str
         return
     if unlisted := [each for each in lock.request.targets if row.targets and each not in row.targets]:
         yield (
-            f"on WSL, ROCm may not find {' and '.join(unlisted)}: AMD does not list it for WSL"
+            f"on WSL, ROCm might not find {' and '.join(unlisted)}: AMD does not list it for WSL"
             " (`rocenv explain wsl`); alternatively, use rocenv on Windows itself"
         )
     if row.library != "included":

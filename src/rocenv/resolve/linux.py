@@ -17,9 +17,9 @@ inferred.
 7. The newest release.
 8. A released PyTorch before a release candidate; for wheels, one that AMD lists; then the newest.
 
-As a result, PyTorch gets ROCm 10.0 wheels rather than 7.2 packages if AMD supports the GPU in both, and 6.3
-packages rather than wheels that are merely built for the GPU. `--rocm` and `--channel` override this.
-Opt-in channels (`only_named`) are used only if the request specifies them.
+As a result, a set with PyTorch uses ROCm 10.0 wheels rather than 7.2 packages if AMD supports the GPU in
+both, and 6.3 packages rather than wheels that are merely built for the GPU. `--rocm` and `--channel`
+override this. Opt-in channels (`only_named`) are used only if the request specifies them.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _is_requested(row: RocmSet | RocmWheels, case: Case) -> bool:
 
 
 def _native(row: RocmSet | RocmWheels, case: Case) -> str:
-    """Distinguish tested kernels from those in wheels that were built but not tested."""
+    """Return `built` for wheels whose kernels might be untested, and `native` otherwise."""
     unproved = isinstance(row, RocmWheels) and wheels.promise(row, case.request.targets) == wheels.BUILT
     return "built" if unproved else "native"
 
@@ -252,7 +252,7 @@ def _why(way: Way, case: Case) -> str:
 
 
 def _without_kernels(way: Way, case: Case) -> list[str]:
-    """List the set's targets, all or some, that have no kernels in the release's BLAS."""
+    """List the targets without kernels in the release's BLAS, or the first if all have them."""
     served = (way.runs_as, *case.request.more_targets)
     return [each for each in served if each not in way.row.blas] or [way.runs_as]
 

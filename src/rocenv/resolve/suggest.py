@@ -1,4 +1,4 @@
-"""Suggest commands that work when a request is impossible or a set is known to fail."""
+"""Suggest working commands if a request is impossible or a set is known to fail."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
 
 
 def _other_drivers(case: Case) -> list[str]:
-    """Find the newest driver for each set of matching ranges, except the current driver's set."""
+    """Find the newest driver per combination of matching ranges, except the current driver's."""
     matrix = case.matrix
     rows: list[ZludaBuild | Verdict | RocmWheels] = [*matrix.zluda, *matrix.verdict, *matrix.rocm_wheels]
     ranges = {row.driver for row in rows if row.driver}
@@ -118,8 +118,8 @@ def resolved_command(
 ) -> str:
     """Return the command that creates an env for a request, or "" if no set satisfies it.
 
-    The app's requirements affect the set but are not in the command. A set with the kinds and versions in
-    `unlike` is skipped.
+    The app's requirements affect the set but are not in the command. The result is also "" if the best set
+    has the kinds and versions in `unlike`.
     """
     best = best_for(request, matrix, machine)
     if best is None or best.versions == unlike:

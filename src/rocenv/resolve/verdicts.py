@@ -67,7 +67,7 @@ def _in_range(condition: str, version: str | None) -> bool:
 
 
 def is_certain(row: Verdict) -> bool:
-    """Whether a verdict excludes sets: it is `broken`, and all its conditions can be checked."""
+    """Whether a verdict is `broken` and can be checked completely, so that it excludes sets."""
     return row.verdict == "broken" and not row.only_if
 
 
@@ -148,9 +148,9 @@ def notes(facts: Facts, case: Case) -> Iterator[str]:
 def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict, ...]:
     """Find the verdicts against an existing set, most specific first.
 
-    `resolve` never returns such a set. But an env can be older than a verdict or come from an untrusted lock,
-    and the display driver can change. Verdicts about drivers are ignored if the driver is unknown. A ZLUDA
-    build that does not work with the driver is also returned as a verdict.
+    `resolve` never returns a set with such verdicts. But an env can be older than a verdict or come from an
+    untrusted lock, and the display driver can change. Verdicts about drivers are ignored if the driver is
+    unknown. A ZLUDA build that does not work with the driver is also returned as a verdict.
     """
     facts = facts_of(lock, matrix, driver)
     targets = (lock.target, *lock.request.more_targets)

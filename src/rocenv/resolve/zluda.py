@@ -2,9 +2,9 @@
 
 The first difference between two sets decides which is better:
 
-1. The SDK: one that app developers recommend for the target, with an accepted build; one whose rocBLAS has
-kernels for the target, otherwise one with a downloadable library pack; AMD's support for the target; how
-reliable the data is; the newest.
+1. The SDK: one that app developers recommend for the target with a build that the request allows; one whose
+rocBLAS has kernels for the target, or else one with a downloadable library pack; AMD's support for the
+target; how reliable the data is; the newest.
 2. The archive: from the build that apps currently use; a stable one before a nightly, because nightlies need
 unofficial libraries; from the fork that apps use; how reliable the data is; the newest build.
 3. The library pack, if the SDK's rocBLAS has no kernels for the target: one that can be downloaded; one that
@@ -145,7 +145,7 @@ def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
 
 
 def promise_of(sdk: HipSdk, case: Case) -> Support | None:
-    """Find the most reliable row on whether AMD supports the target in an SDK."""
+    """Find the most reliable row about AMD's support for the target in an SDK."""
     wanted = ("windows", series(sdk.version))
     rows = [
         row
@@ -162,7 +162,7 @@ def has_kernels(sdk: HipSdk, case: Case) -> bool:
 
 
 def recommended(sdk: HipSdk, case: Case) -> list[GoodSet]:
-    """List app developers' recommendations for the target whose SDK and build the request allows."""
+    """List app developers' recommendations for the target, this SDK and an allowed build."""
     request = case.request
     return [
         row

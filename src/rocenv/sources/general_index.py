@@ -1,6 +1,7 @@
 """The system's general package index, for packages such as numpy; several indexes are tried in order.
 
-An index that is configured for uv or pip takes precedence, because some firewalls block all others.
+An index that is configured for uv or pip replaces uv's default, because some firewalls block all other
+indexes.
 
 Source: https://pip.pypa.io/en/stable/topics/configuration/
 """

@@ -96,7 +96,7 @@ def find_python(spec: str, uv: Uv) -> Interpreter:
 
 
 def fetch_archive(version: str, uv: Uv) -> tuple[str, Path]:
-    """Let uv download a Python's archive unless it is cached; return uv's key for the Python, and the file.
+    """Let uv download a Python archive unless it is cached; return uv's key for it, and the file.
 
     Raises:
         RocenvError: uv does not provide this Python, or cannot download it.

@@ -87,9 +87,9 @@ def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
 
     The URL of a file in a bundle says nothing about its origin. Therefore, the review lists the file unless
     its hash is in this home, in rocenv's data, or in an index that its distributor signed. Even if the hash
-    is in one of these places, the URL must be known, because the env keeps it for repairs. Exceptions are
-    wheels that were already downloaded, and bundled packages from the distribution, whose URL depends on
-    this machine's mirror.
+    is in one of these places, the URL must have a known origin, because the env keeps it for repairs.
+    Exceptions are wheels that were already downloaded, and bundled packages from the distribution, whose
+    URL depends on this machine's mirror.
 
     Raises:
         DataError: The lock changes a variable that locks are not allowed to change.
@@ -266,7 +266,7 @@ def plain_place(url: str) -> Place:
 
 
 def _is_at(origin: str, known: str) -> bool:
-    if known.startswith("*."):  # packages are hashed in the lock, so encryption is optional
+    if known.startswith("*."):  # the lock contains the packages' hashes, so encryption is optional
         return re.fullmatch(rf"https?://([a-z0-9-]+\.)+{re.escape(known[2:])}", origin) is not None
     return origin == known
 

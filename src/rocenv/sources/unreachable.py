@@ -25,7 +25,7 @@ _MINUTE_S = 60
 
 @contextlib.contextmanager
 def tracked(place: str, context: Context, *, named: bool = False, hint: str = "") -> Iterator[None]:
-    """Record whether `place` is reachable while the body runs.
+    """Record whether the body of a `with` statement can reach `place`.
 
     Args:
         place: The channel or index host that the body contacts.
@@ -69,5 +69,5 @@ def _require_no_failure(file: Path, mirrors: Mirrors, hint: str) -> None:
 
 
 def _digest(mirrors: Mirrors) -> str:
-    """Hash the mirrors without the passwords in their URLs."""
+    """Hash the mirrors, so that the passwords in their URLs are not stored."""
     return hashlib.sha256(repr(mirrors).encode()).hexdigest()

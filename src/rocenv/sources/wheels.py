@@ -103,8 +103,8 @@ def resolve_wheels(
     mirrors (`candidates`) are used. torch and its companions must have the local version `local` (`rocm6.2`).
 
     Raises:
-        ResolutionImpossible: The index cannot satisfy the requirements for this interpreter, or only with
-          builds for other GPUs.
+        ResolutionImpossible: The index cannot satisfy the requirements for this interpreter, or can do so
+          only with builds for other GPUs.
         FetchError: Neither the index nor any of its mirrors is reachable, or a wheel has no hash.
     """
 

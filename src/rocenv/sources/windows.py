@@ -109,5 +109,5 @@ def _library_pack(choice: Choice, pack: Pack, candidate: Candidate, matrix: Matr
 
 
 def _folder(sdk: HipSdk) -> str:
-    """Return an SDK's folder in the prefix, which is named after the series, as in AMD's own installer."""
+    """Return an SDK's folder in the prefix, named after the series as in AMD's own installer."""
     return f"rocm/{series(sdk.version)}"

@@ -1,4 +1,4 @@
-"""Find free disk space on this machine, even while rocenv examines another machine's files."""
+"""Find free disk space on this machine, even while rocenv is examining another machine's files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Room(NamedTuple):
 
 
 def room_elsewhere(place: Path, needed_bytes: int) -> Room | None:
-    """Find a folder for rocenv on the other disk with the most space, or None if no disk has enough.
+    """Find a folder on whichever other disk has the most space, or None if none has enough.
 
     Args:
         place: A path on the disk that is too full; it does not have to exist.

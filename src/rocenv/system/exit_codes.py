@@ -124,7 +124,7 @@ def through_shell(code: int) -> int:
 
 
 def is_crash(code: int) -> bool:
-    """Whether a child's exit code means that a fault ended it.
+    """Whether a child's exit code means that it crashed or was killed by a signal.
 
     On Windows, Ctrl-C and returning -1 are not crashes.
     """

@@ -91,7 +91,7 @@ def move(source: Path, destination: Path) -> None:
 
     On Windows, retry for a few seconds, because virus scanners can keep new files open.
     """
-    # `os.rename` can change just the case of a folder's name, and on Windows replaces nothing.
+    # `os.rename` can change just the case of a folder's name, and on Windows never overwrites.
     rename = os.rename if os.path.isdir(source) else os.replace
     end = time.monotonic() + (_RETRY_FOR_S if WINDOWS else 0.0)
     while True:
@@ -284,8 +284,9 @@ _uncached_writes = [hasattr(os, "pwritev")]
 def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
     """Write all of `data` at `offset` and let the kernel evict it from memory once it is on disk.
 
-    Use this for gigabytes that will not be read soon, because caching them would evict everything else and
-    take longer than writing. Without support from the kernel and the filesystem, it writes normally.
+    Use this for gigabytes of data that will not be read soon, because caching them would evict everything
+    else and take longer than writing. If the kernel or the filesystem does not support this, the data is
+    written normally.
     """
     while data and _uncached_writes[0]:
         try:

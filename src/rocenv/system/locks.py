@@ -139,7 +139,7 @@ def _sharing(descriptor: int) -> list[int]:
 
 
 def _may_exist(pid: int) -> bool:
-    """Whether a process may exist; shared holders do not record themselves, so the file can be stale."""
+    """Whether a process might still exist; shared holders do not replace a stale record."""
     if WINDOWS:
         return True
     try:

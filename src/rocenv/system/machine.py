@@ -129,7 +129,7 @@ def answering(answers: Answers) -> Iterator[None]:
 
 
 def sysroot() -> Path:
-    """The root folder of the machine being examined's files."""
+    """The root folder of the examined machine's files."""
     if _given is not None:
         return Path(os.devnull)  # has no files below it, so this machine's files are never used instead
     return Path(os.environ.get("ROCENV_SYSROOT") or "/")
@@ -141,7 +141,7 @@ def machine_path(path: str) -> Path:
 
 
 def examined_elsewhere() -> bool:
-    """Whether rocenv examines a machine other than this one."""
+    """Whether rocenv is examining a machine other than this one."""
     return _given is not None or bool(os.environ.get("ROCENV_SYSROOT"))
 
 
@@ -170,7 +170,7 @@ def environment() -> Mapping[str, str]:
 def read_attribute(path: str, limit_bytes: int = 1 << 16) -> tuple[str, int]:
     """Read the beginning of a file; return its text and the errno, or 0 for success.
 
-    Never blocks, and never reads an endless file.
+    Never blocks, and reads at most `limit_bytes`, even from an endless file.
     """
     if _given is not None:
         text, error = _given.file(path)
@@ -209,7 +209,8 @@ def read_text(path: str) -> str | None:
 def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
     """Return a program's output, which `ask` gets on this machine, or None if there is none.
 
-    For a machine being examined, return the text in the file `copy`, such as `/windows/hipinfo.txt`.
+    If rocenv is examining another machine, return the text of its file `copy`, such as
+    `/windows/hipinfo.txt`.
     """
     if examined_elsewhere():
         text, error = read_attribute(copy, limit_bytes)
@@ -229,8 +230,8 @@ def keep_row(copy: str, key: str, row: object) -> None:
 def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T, *, of_home: bool = False) -> _T:
     """Return the result of `attempt`, which is possible only on the machine itself; `what` names the result.
 
-    The result is a plain value, so that it can be recorded; `unknown` is returned for a machine being
-    examined without a recorded result. rocenv's own home (`of_home`) is on this machine even if
+    The result is a plain value, so that it can be recorded; `unknown` is returned if another machine is
+    being examined and no result was recorded. rocenv's own home (`of_home`) is on this machine even if
     `ROCENV_SYSROOT` is set.
     """
     if _given is not None:

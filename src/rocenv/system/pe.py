@@ -80,7 +80,7 @@ def export_names(path: str | Path) -> frozenset[str]:
 def explain_not_loading(path: str, folders: Iterable[str], system: Iterable[str]) -> str:
     """Explain why Windows cannot load a library; Windows itself reports only that something is missing.
 
-    The search covers `folders` in this order, including the library's own, then `system`.
+    `folders`, including the library's own, are searched in order, then `system`.
     """
     searched = tuple(folder for folder in folders if folder)
     try:
@@ -98,7 +98,7 @@ def explain_not_loading(path: str, folders: Iterable[str], system: Iterable[str]
 def missing(path: str | Path, folders: Iterable[str | Path], system: Iterable[str | Path]) -> list[str]:
     """Walk a library's imports breadth-first and describe missing or incompatible ones.
 
-    The search covers `folders` in this order, then `system`; Windows' own folders are assumed to be complete.
+    `folders` are searched in order, then `system`; Windows' own folders are assumed to be complete.
     Raises the same errors as `read` if the library itself is invalid.
     """
     root, name = read(path), Path(path).name
@@ -155,7 +155,7 @@ def _not_exported(path: str, folders: Iterable[str]) -> list[str]:
 
 
 class _Folders:
-    """Folders to search in order, comparing names by Windows' rules."""
+    """Folders to search in order, ignoring the case of names as Windows does."""
 
     def __init__(self, folders: Iterable[str | Path]) -> None:
         self._folders = [str(folder) for folder in folders if str(folder)]

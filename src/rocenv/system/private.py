@@ -56,7 +56,7 @@ def make_closed(folder: Path) -> None:
 
 
 def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
-    """Open a regular file that rocenv owns; raise OSError for a link or any other kind of file."""
+    """Open one of rocenv's own files; raise OSError if it is a link or not a regular file."""
     plain = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags | plain, mode)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):

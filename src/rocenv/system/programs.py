@@ -22,7 +22,7 @@ def system_program(name: str) -> str | None:
 def program_on_path(name: str) -> str | None:
     """Find a helper program that need not be trusted, in the absolute folders on PATH.
 
-    Empty and relative entries could run a program planted in the current folder.
+    Empty and relative entries are skipped, because they could run a program planted in the current folder.
     """
     return _first_in(os.environ.get("PATH", os.defpath).split(os.pathsep), name)
 

@@ -54,8 +54,7 @@ if sys.platform == "win32":
     def unlink_read_only(path: Path) -> None:
         """Remove one of a file's names, even if the file is read-only; its other names are unaffected.
 
-        Raises:
-            OSError: As raised by `unlink`.
+        Raises the same errors as `unlink`.
         """
         handle = _kernel.CreateFileW(str(path), _ACCESS, _SHARED, None, _OPEN_EXISTING, _FLAGS, None)
         if handle == _INVALID:

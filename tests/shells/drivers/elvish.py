@@ -135,5 +135,5 @@ class _LineEditor(Terminal):
 
 
 def _undeclared(code: str) -> str:
-    """Return the code for typing at a prompt, where elvish compiles each line separately."""
+    """Remove declarations, which are useless at a prompt, where elvish compiles each line separately."""
     return re.sub(r"fn \w+ \{\|@_\| \}; ", "", code)

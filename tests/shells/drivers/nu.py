@@ -105,6 +105,6 @@ class Nu(Driver):
         prefix: Sequence[str] = (),
         **environ: str,
     ) -> list[str]:
-        # Each letter redraws the line, and the command's output follows the complete line.
+        # nushell redraws the line at each keystroke; command output follows the complete line.
         shown = super().talk(work, lines, first=first, prefix=prefix, **environ)
         return ["\n" + text.split(f"{line}\r\n", 1)[-1] for line, text in zip(lines, shown, strict=True)]

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-# A prefix for statements with `$(...)`: xonsh drops captured output that arrives after this interval,
-# which is short by default.
+# A prefix for statements with `$(...)`: it makes xonsh wait longer for captured output, because xonsh drops
+# output that arrives too late.
 PATIENT = "with ${...}.swap(XONSH_PROC_FREQUENCY=0.5): "
 _PLAIN = string.ascii_letters + string.digits + " /._-+,:;="
 _NAMES = ("exec", "open", "print", "str", "list", "dict", "tuple", "len", "any", "isinstance", "sys", "os")

@@ -3,7 +3,7 @@
 Sourcing a script has the same effect as `changes.apply` and is reversible. A script does not start any
 process, and does not detect anything at run time: it contains the prefix, and refuses to run if the env no
 longer exists there. (cmd is an exception; see `batch.py`.) A script defines `rocenv_deactivate`, and also
-`deactivate` unless another tool uses that name; functions of other tools are never replaced.
+`deactivate` unless another tool uses that name; other tools' functions are never replaced.
 
 A hook adds the function `rocenv`, completion, and activation upon entering a folder with a `.rocenv` file:
 

@@ -58,7 +58,7 @@ def encode(script: str) -> bytes:
 def _placed(env: Env, change: EnvChange) -> EnvChange:
     from msgspec import structs  # imported late, because the hook does not use values
 
-    # Doubling `%` never changes the prefix: only URLs contain `%`, and they spell it differently.
+    # Doubling `%` never changes the prefix: `%` occurs only in URLs, which encode the prefix.
     return structs.replace(change, value=change.value.replace("%", "%%").replace(env.prefix, _PREFIX))
 
 
@@ -152,7 +152,7 @@ def _restore(ident: str, name: str) -> str:
 def _from_venv(ident: str, name: str) -> str:
     """Render code that removes the env from the value that a venv activated on top of it will restore."""
     saved = f"_OLD_VIRTUAL_{name}"
-    # Pass PROMPT as the name, because `restore` does not report PROMPT.
+    # Pass PROMPT as the name, because `restore` does not report changes to PROMPT.
     return f"""\
 @if not defined {saved} goto venv_{name}
 @set "_ROCENV_X="

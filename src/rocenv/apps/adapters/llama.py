@@ -98,7 +98,7 @@ def tune_llama_cpp(context: LaunchContext, given: Given, devices: Sequence[Devic
 
 
 def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Device]) -> Tuning:
-    """Propose a llamafile's layers or free memory, and arguments that avoid a broken rocBLAS."""
+    """Propose a layer count or free-memory margin, and arguments that avoid a broken rocBLAS."""
     file = program_file(program_words(context.start), context.start.environ.get("PATH", ""))
     packed = (packed_in(file) if file else Packed()).with_users(given.words)
     tuning, plan = _measure(context, given, devices, packed)
@@ -177,7 +177,7 @@ def _tuned(tuning: Tuning, reasons: Mapping[Flag, str]) -> Tuning:
 
 
 def _fit_target(context: LaunchContext, plan: _Plan) -> dict[Flag, str]:
-    """Return the flag that sets how much memory to leave free, and its reason; return {} if unknown."""
+    """Return the flag that sets how much memory to leave free, and its reason, or {} for none."""
     hidden_mib = plan.room.hidden_mib
     if not plan.fits_itself or not plan.has_model or hidden_mib is None:
         return {}

@@ -52,7 +52,7 @@ class Found(Value, frozen=True, kw_only=True):
     version: str  # version of the first requested package
     artifacts: tuple[Artifact, ...]
     glibc: str  # oldest C library that the set supports: "2.38"
-    own_glibc: bool  # whether the set includes its own C library, because the system's is older
+    own_glibc: bool  # whether the set includes a C library because the system's is too old
     notes: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""Compute the dependency closure of packages: pure, complete, and deterministic.
+"""Compute the dependency closure of packages, deterministically and without side effects.
 
 A depth-first search with backtracking finds a set if one exists. It prefers, in this order: packages that are
 already chosen; the packager's first alternative; real packages over virtual packages; the first repository;

@@ -30,7 +30,7 @@ _RELATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One alternative of a dependency: a package name, optionally with a version bound."""
+    """One alternative in a dependency: a package name, optionally with a version bound."""
 
     name: str
     operator: str = ""

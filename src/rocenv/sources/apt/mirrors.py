@@ -156,7 +156,7 @@ def keyring_bytes(path: str) -> bytes | None:
 
 
 def entries_with(suites: frozenset[str]) -> tuple[Entry, ...]:
-    """List an entry for each mirror with one of `suites`, in the system's order."""
+    """List one entry for each mirror that has one of `suites`, in apt's order."""
     by_uri: dict[str, Entry] = {}
     for entry in all_entries():
         if entry.suite in suites and "main" in entry.components:
@@ -182,7 +182,7 @@ def all_entries() -> tuple[Entry, ...]:
 
 
 def _addresses(uri: str) -> list[str]:
-    """List the URLs that a URI stands for; it can specify a list, as in Debian's cloud images."""
+    """List a URI's URLs: several if it names a mirror list, as in Debian's cloud images."""
     kind, _, path = uri.partition(":")
     if kind != "mirror+file":
         return [uri]

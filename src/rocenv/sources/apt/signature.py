@@ -50,7 +50,7 @@ def verified_text(
 
     Args:
         signed: The file.
-        keyrings: OpenPGP certificates, armored or not, one or several per item.
+        keyrings: OpenPGP certificates, armored or not, one or more per item.
         fingerprints: The trusted certificates, in uppercase, or empty to trust all in the keyrings.
         what: The name of the file in errors.
         remedy: A hint for a missing key.
@@ -97,7 +97,7 @@ def _refused(text: str, *hints: str) -> FetchError:
 
 
 def _message_in(signed: bytes) -> bytes:
-    """Extract the only clear-signed message; raise ValueError("is ...") if that fails."""
+    """Extract a file's single clear-signed message; raise ValueError("is ...") if that fails."""
     borders = list(islice(_BORDER.finditer(signed), len(_BORDERS) + 1))
     if len(signed) > RELEASE_BYTES:
         raise ValueError(f"is larger than {RELEASE_BYTES >> 10} KiB")

@@ -27,7 +27,7 @@ function _rocenv_enter
         builtin printf '%s\n' __EXECUTED__ >&2
         return __STATUS__
     end
-    ## A copy of the env also has a record, but must not use the original's files. fish cannot compare files itself.
+    ## A copied env has its own record and must not use the original's files. fish cannot compare files itself.
     if test "$_rocenv_here" != __SCRIPT__; and begin
         set -l _rocenv_record (builtin string replace -r '[^/]*$' '' -- "$_rocenv_here").rocenv/record.json
         test -f "$_rocenv_record"

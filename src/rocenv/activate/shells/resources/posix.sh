@@ -23,7 +23,7 @@ case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   *) "$_ROCENV_DO" printf '%s\n' __EXECUTED__ >&2; "$_ROCENV_DO" exit __STATUS__ ;;
   esac
 fi ;; esac
-## A copy of the env also has a record, but must not use the original's files. (dash cannot detect the copy, because
+## A copied env has its own record and must not use the original's files. (dash cannot detect the copy, because
 ## it has no variable for the script's path.)
 case ${BASH_VERSION+b}${ZSH_VERSION+z}${KSH_VERSION+k} in
 b) _ROCENV_HOW=${BASH_SOURCE-} ;;

@@ -1,7 +1,7 @@
 ## Python code that is part of every xonsh script.
 ##
 ## It runs in its own namespace, so it neither leaves names behind nor conflicts with the user's. The script defines
-## the names in capitals, such as `PREFIX`, before this code. State of an active env in the shell:
+## the uppercase names, such as `PREFIX`, before this code. State of an active env in the shell:
 ##
 ##   aliases["deactivate"], aliases["rocenv_deactivate"]
 ##   sys.modules["_rocenv"]  .stack, pairs of an ident and the function that deactivates the env, newest last
