@@ -1,8 +1,8 @@
 """The overhead of `rocenv kernels build` over the bare compiler, and how many steps `rocenv mem probe` takes.
 
 This uses the ROCENV_HOME from `scripts/apps-lane`, with its Blender env and compiler, and clears the kernel
-cache there. For the memory search, only the steps are counted, on simulated, partly used cards of several
-sizes.
+cache there. The memory search is not timed: its steps are counted on simulated cards of several sizes,
+some of whose memory is in use.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def _same(found: FileEntry, expected: FileEntry) -> bool:
 
 
 def _real_folders(root: Path, files: Iterable[str]) -> frozenset[str]:
-    """List the files' folders whose paths below `root` contain no links; `""` is `root`."""
+    """List the folders of `files` that are reached from `root` without following a link; `""` is `root`."""
     real = {""}
     wanted = {str(folder) for path in files for folder in PurePosixPath(path).parents}
     for folder in sorted(wanted - {"."}):  # parents come before their subfolders

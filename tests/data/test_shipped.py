@@ -118,7 +118,7 @@ class TestEveryRow:
                 continue
             for url in (url for text in texts(row) for url in URL.findall(text)):
                 host = urlsplit(url).hostname or ""
-                if host == "127.0.0.1":  # the user's own program, in a command
+                if host == "127.0.0.1":  # a program that the user runs; in commands only
                     continue
                 assert any(host == each or host.endswith(f".{each}") for each in HOSTS), row
                 assert urlsplit(url).scheme == "https", row

@@ -311,7 +311,7 @@ def test_the_error_names_a_damaged_manifest_and_the_remedy(mini: Mini, bundle: P
 
 
 def test_a_package_cannot_be_the_lock_of_an_env(mini: Mini, bundle: Path) -> None:
-    """Unlike a lock, a package can be missing and can have any size."""
+    """A package may be missing or of any size, so a lock there would escape the checks for locks."""
 
     def change(members: Members) -> None:
         manifest = manifest_in(members)

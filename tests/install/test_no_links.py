@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from tests.mini import Mini
 
-# Python runs this at startup. Such filesystems return EPERM and do not support reflinks.
+# Python runs this at startup. Filesystems without hard links return EPERM, and have no reflinks either.
 NO_LINKS = """
 import errno, os
 def link(source, target, **options):

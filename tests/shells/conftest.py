@@ -1,4 +1,4 @@
-"""Collecting checklist tests by line and shell."""
+"""Run each test of the checklist in every shell to which it applies."""
 
 from __future__ import annotations
 

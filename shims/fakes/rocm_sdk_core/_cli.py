@@ -18,7 +18,7 @@ def main():
     if name not in INFO_TOOLS and importlib.util.find_spec("rocm_sdk_devel"):
         from rocm_sdk import _devel
 
-        root = _devel.get_devel_root()  # starting a compiler for the first time unpacks them
+        root = _devel.get_devel_root()  # unpacks the development files on the first call
     suffix = ".exe" if sys.platform == "win32" else ""
     program = str(root / "bin" / (name + suffix))
     if sys.platform == "win32":  # where `execv` would end this process at once

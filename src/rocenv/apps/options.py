@@ -60,7 +60,7 @@ class Options:
 
 
 def read_help(text: str) -> Options:
-    """Find the arguments that a help text defines, and ignore those that it only mentions.
+    """Find the arguments that help output defines, and ignore those that it only mentions.
 
     A definition starts a line. It consists of comma-separated names with or without values, then at least two
     spaces and an explanation.

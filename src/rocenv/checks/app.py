@@ -143,7 +143,7 @@ def _spelled(path: str | Path) -> str:
 
 
 def _command_words(start: Start) -> list[str]:
-    """The command's first words, and the words within each, because one may be an inline script."""
+    """The command's first arguments, whole and split into words, because one may be an inline script."""
     first = start.words[: program_at(start.words, start.launcher.starters) + 2 * LOOKED_AT]
     return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # for paths with spaces
 

@@ -110,7 +110,7 @@ def app_device_named(context: CheckContext) -> Iterator[Observation]:
 
 
 def app_not_held(context: CheckContext) -> Observation | None:
-    """It is unknown whether the program accepts the app's arguments, so it may run on the CPU."""
+    """Whether the program accepts GPU arguments is unknown, so it may run on the CPU."""
     launch = context.the_launch
     start, launcher, options = launch.start, launch.start.launcher, launch.adaptation.options
     if not launch.adaptation.is_unknown:

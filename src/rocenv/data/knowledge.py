@@ -149,7 +149,7 @@ class Verdict(Known, frozen=True, kw_only=True):
         return bool(self.platform == "windows" and self.torch and not (self.zluda or self.project))
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the row's conditions and its claim about them; `broken` contradicts `works`."""
+        """Yield the row's conditions and its verdict; `broken` and `works` contradict each other."""
         values = (getattr(self, name) for name in self.CONDITIONS)
         about = tuple(value if isinstance(value, str) else ", ".join(value) for value in values)
         yield about, "" if self.verdict == "workaround" else self.verdict
@@ -278,8 +278,8 @@ class EnvRow(Known, frozen=True, kw_only=True):
     RANGES = ("rocm",)
 
     change: EnvChange
-    # A component in the set; `tree` and `wheels`: ROCm as its own tree or as wheels; `venv`: any
-    # wheels; `guard`: wheels protected from other programs; `wsl`: ROCm on WSL.
+    # What the set must contain. `rocm`, `torch`, `zluda`: that component; `tree`, `wheels`: ROCm as its own
+    # tree, or as wheels; `venv`: any wheels; `guard`: wheels that pip must not replace; `wsl`: ROCm on WSL.
     when: Literal["always", "rocm", "torch", "zluda", "tree", "wheels", "venv", "guard", "wsl"]
     platform: Literal["linux", "windows"] = "linux"
     rocm: str = ""  # PEP 440; ROCm releases that need it; "" for all sets
@@ -291,7 +291,7 @@ class EnvRow(Known, frozen=True, kw_only=True):
         return f"{self.change.name}={self.change.value} in the env: {self.reason}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Report values with conflicting settings."""
+        """Report settings in the value that conflict with each other."""
         for rule in matrix.never_together:
             yield from rule.violations((self.change.name,), self.change.value)
 

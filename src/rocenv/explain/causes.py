@@ -92,7 +92,7 @@ def explain(name: str, matrix: Matrix, language: Language = "en") -> Explanation
 def _remedies(
     rule: Rule | None, advice: Iterable[Advice], conditions: Conditions
 ) -> tuple[list[Line], list[Line]]:
-    """Render two lists: remedies whose conditions, if any, readers can check, and the rest.
+    """Render two lists: remedies without a condition or with one that users can check, then the rest.
 
     A remedy with the same commands and the same first words as another is omitted, because only its
     condition differs.

@@ -37,13 +37,13 @@ class Found:
         """The set that `create` would install."""
         return self.candidates[0] if self.candidates else None
 
-    def reasons(self, but: str) -> list[str]:
-        """Explain why no set exists; omit the requirement `but`, which the user did not specify."""
+    def reasons(self, added: str) -> list[str]:
+        """Explain why no set exists; leave out the requirement `added`, which is not the user's."""
         rejections = self.refusal.rejections if self.refusal else ()
         return [
             each.found if each.requirement.startswith("no ") else f"no {_bare(each.requirement)}"
             for each in rejections
-            if each.requirement != but
+            if each.requirement != added
         ]
 
 

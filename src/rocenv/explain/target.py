@@ -352,7 +352,7 @@ def _sdk_entry(matrix: Matrix, sdk: HipSdk, target: str, found: Found) -> rows.E
         usual = tuple(row for row in matrix.zluda if row.project in projects)  # apps do not use other builds
         request = structs.replace(found.request, rocm=sdk.version)
         refused = find_sets(replace(matrix, zluda=usual or matrix.zluda), request)
-        reasons = refused.reasons(but=f"HIP SDK {sdk.version}")
+        reasons = refused.reasons(added=f"HIP SDK {sdk.version}")
         refusing = [row for row in matrix.verdict if row.what in reasons]
         text = f"{support}; {_NO_SET}: {'; '.join(reasons[:1])}"
         return rows.Entry("HIP SDK", series(sdk.version), text, (*refusing, said or sdk)[0])

@@ -102,7 +102,7 @@ def _require_readable(info: zipfile.ZipInfo) -> None:
         raise ArchiveError(f"`{shown(info.orig_filename)}` is encrypted")
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise ArchiveError(f"`{shown(info.orig_filename)}` is a link or another special file")
+        raise ArchiveError(f"`{shown(info.orig_filename)}` is a link or some other special file")
 
 
 def _zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:

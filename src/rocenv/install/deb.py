@@ -154,7 +154,7 @@ def _unpack_member(member: tarfile.TarInfo, stream: _TarStream, tree: Tree) -> N
     elif member.islnk():
         tree.hard_link(path, member.linkname)
     elif not member.isreg():
-        raise ArchiveError(f"`{shown(member.name)}` is a device, pipe or another special file")
+        raise ArchiveError(f"`{shown(member.name)}` is a device, a pipe or some other special file")
     elif member.sparse is not None:
         raise ArchiveError(f"`{shown(member.name)}` is a sparse file, which is not supported")
     else:

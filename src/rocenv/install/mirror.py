@@ -209,7 +209,7 @@ def _add_pages(folder: Path, lock: Lock, matrix: Matrix, done: Mirrored) -> None
 
 
 def _indices(lock: Lock, matrix: Matrix) -> Iterator[tuple[str, bool]]:
-    """Yield the indexes that list a lock's wheels, and whether each is a single page."""
+    """Yield the indexes that list a lock's wheels, and whether each is flat: one page for all projects."""
     for part in lock.components:
         if part.kind == "torch":
             build = part.version.partition("+")[2]

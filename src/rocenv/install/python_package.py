@@ -64,7 +64,7 @@ def require_package(artifact: Artifact, path: Path) -> None:
     except _DAMAGED as error:
         raise ArchiveError(
             f"`{artifact.url}` did not serve a Python package: {error}",
-            hints=("open the URL in a browser: a proxy or provider may show its own page instead",),
+            hints=("open the URL in a browser: a proxy or your ISP may show its own page instead",),
         ) from error
     if not is_right:
         raise ArchiveError(

@@ -92,7 +92,7 @@ def _members(archive: SevenZipFile, tree: Tree, below: str) -> list[Member]:
         if below and below.casefold() not in path.casefold().split("/")[:-1]:
             continue
         if info.is_symlink or info.is_junction or info.is_socket:
-            raise ArchiveError(f"`{shown(info.filename)}` is a link or another special file")
+            raise ArchiveError(f"`{shown(info.filename)}` is a link or some other special file")
         if not info.is_directory:
             name = tree.claim(info.filename)
             size_bytes, crc = info.uncompressed, info.crc32

@@ -137,7 +137,7 @@ class Tree:
         """Move an unpacked file to its claimed path; raise ArchiveError unless its size and CRC match."""
         info = source.lstat()
         if not stat.S_ISREG(info.st_mode) or is_link(info) or info.st_nlink > 1:
-            raise ArchiveError(f"`{shown(path)}` is a link or another special file")
+            raise ArchiveError(f"`{shown(path)}` is a link or some other special file")
         digest, found_crc = hashlib.sha256(), 0
         for data in file_chunks(source):
             digest.update(data)

@@ -33,7 +33,7 @@ def packs_for(sdk: HipSdk, case: Case) -> list[Pack]:
 
 
 def _packs_of(case: Case) -> list[Pack]:
-    """List the target's rocBLAS packs, for any features, because Windows uses only one variant."""
+    """List the target's rocBLAS packs; features (`:xnack-`) do not matter on Windows."""
     return [
         row
         for row in case.matrix.pack

@@ -137,7 +137,7 @@ class SimpleIndex:
         if not files:
             raise NotAvailable(
                 f"the page {shown(url)} has no links to `{project}` files",
-                hints=("open that URL in a browser: a proxy or provider may show its own page instead",),
+                hints=("open that URL in a browser: a proxy or your ISP may show its own page instead",),
             )
         yield from (file for file in files if file.project == project)
 

@@ -85,7 +85,7 @@ class Outcome:
                 hints=("run the command once without `--offline`",),
             )
         if "No solution found" in self.stderr:
-            hint = f"open {name} in a browser: a proxy or provider may show its own page instead"
+            hint = f"open {name} in a browser: a proxy or your ISP may show its own page instead"
             is_empty = "there are no versions of" in self.stderr
             return ResolutionImpossible(
                 f"{name} does not have `{wanted}` for Python {series}: {self.reason}",

@@ -228,7 +228,7 @@ def keep_row(copy: str, key: str, row: object) -> None:
 
 
 def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T, *, of_home: bool = False) -> _T:
-    """Return the result of `attempt`, which is possible only on the machine itself; `what` names the result.
+    """Call `attempt`, which works only on the machine itself, and return its result; `what` names the result.
 
     The result is a plain value, so that it can be recorded; `unknown` is returned if another machine is
     being examined and no result was recorded. rocenv's own home (`of_home`) is on this machine even if

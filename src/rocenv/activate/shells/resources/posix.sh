@@ -63,8 +63,8 @@ elif "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
   _rocenv_lib() { "$_ROCENV_DO" eval "$_ROCENV_LIB___IDENT__"; _rocenv_neutral "$@"; }
   rocenv_deactivate() { _rocenv_lib _rocenv_end; }
   _ROCENV_OLD___IDENT___PATH=${PATH+"x$PATH"}
-  # Usually PATH is exported without an entry from this env, and no other variable that the env changes or watches is
-  # set.
+  # The usual case: PATH is exported and has no entry from this env, and none of the other variables that the env changes
+  # or watches are set.
   case $_ROCENV_HOW__ANY_SET__:${PATH-}: in
   __PATH_WITH_OURS__) _ROCENV_HOW=unusual ;;
   x:*) ;;
