@@ -63,6 +63,13 @@ def put(folder: Path, *answers: dict[str, Any]) -> None:
         (folder / f"{each['node']}-{each['when'][:10]}.json").write_text(json.dumps(each))
 
 
+def put_programs(folder: Path, texts: dict[str, str]) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+
+
 def report(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
     return forked.run_text(["fleet", "report", str(folder), *options], env=env, cwd=folder, timeout_s=60)
@@ -283,6 +290,29 @@ def test_only_nodes_on_which_slurm_starts_steps_count_as_idle(
     assert [each.state for each in slurm_nodes().values()] == list(states.values())
 
 
+def test_a_node_planned_for_another_job_is_listed_but_not_checked(tmp_path: Path) -> None:
+    (tmp_path / "n1.json").write_text(json.dumps(answer("n1")))
+    programs = {
+        "sinfo": 'echo "n1|idle|gpu:4|none"; echo "n2|planned|gpu:4|none"',
+        "srun": f"""
+            echo "$@" >'{tmp_path}/call'
+            for word; do case $word in --output=*) out=${{word#--output=}} ;; esac; done
+            cp '{tmp_path}/n1.json' "${{out%\\%n.json}}n1.json"
+            """,
+    }
+    put_programs(tmp_path / "bin", programs)
+    done = forked.run_text(
+        ["fleet", "verify", "demo", "--slurm", "all"],
+        env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"},
+        cwd=tmp_path,
+        timeout_s=60,
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:3]] == ["ok", "planned"]
+    assert done.returncode == 0
+    assert "n2: not checked, because Slurm lists it as planned" in done.stdout
+    assert "--nodelist=n1 " in (tmp_path / "call").read_text()
+
+
 def test_results_are_kept_if_slurm_cannot_start_the_step_on_the_other_nodes(tmp_path: Path) -> None:
     """No node is drained, although some did not respond and one reports a fault."""
     broken = answer("n2", healthy=False, reason="rocenv:memory died")
@@ -299,10 +329,7 @@ def test_results_are_kept_if_slurm_cannot_start_the_step_on_the_other_nodes(tmp_
             echo "srun: error: Task launch for StepId=7.0 failed on node $node: timeout" >&2
             exit 1""",
     }
-    (tmp_path / "bin").mkdir()
-    for name, text in programs.items():
-        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / "bin" / name).chmod(0o755)
+    put_programs(tmp_path / "bin", programs)
     done = forked.run_text(
         ["fleet", "verify", "demo", "--slurm", "all", "--drain", "--json"],
         env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"},
@@ -347,9 +374,7 @@ def test_two_runs_at_once_both_remember_what_they_drained(tmp_path: Path) -> Non
         "scontrol": "sleep 1",
         "clush": f'node=$8; cp "{tmp_path}/$node-2026-11-24.json" "${{5#--outdir=}}/$node"',
     }
-    for name, text in programs.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
+    put_programs(tmp_path, programs)
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
     env["ROCENV_HOME"] = str(tmp_path / "home")
     with ThreadPoolExecutor() as pool:

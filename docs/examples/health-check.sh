@@ -4,8 +4,12 @@
 #             HealthCheckInterval=600
 #             HealthCheckNodeState=IDLE
 export ROCENV_HOME=/opt/rocenv/home
-case $(sinfo --noheader --nodes="$SLURMD_NODENAME" --format=%T) in
-drain*) exit 0 ;; # keep the reason of whoever drained it
-esac
+is_drained() { # if so, keep the reason of whoever drained the node, even during the check
+    case $(sinfo --noheader --nodes="$SLURMD_NODENAME" --format=%T) in
+    drain*) ;;
+    *) false ;;
+    esac
+}
+is_drained && exit 0
 reason=$(/opt/rocenv/bin/rocenv verify demo --node --timeout 50) && exit 0
-scontrol update NodeName="$SLURMD_NODENAME" State=DRAIN Reason="${reason:-rocenv:error}"
+is_drained || scontrol update NodeName="$SLURMD_NODENAME" State=DRAIN Reason="${reason:-rocenv:error}"

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.active import active_names, env_around
+from rocenv.active_env import active_names, env_around
 from rocenv.checks.context import distro, short_name
 from rocenv.core.variables import OVERRIDE
 from rocenv.findings import Observation

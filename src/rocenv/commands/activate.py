@@ -14,7 +14,7 @@ import click
 
 from rocenv.activate.env import users_cache
 from rocenv.activate.shells import SHELLS
-from rocenv.active import active_names
+from rocenv.active_env import active_names
 from rocenv.commands import candidates
 from rocenv.commands.calling_shell import calling_shell, hook_advice
 from rocenv.commands.options import env_argument

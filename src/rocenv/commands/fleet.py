@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _HEADER = ("RESULT", "NODES", "TARGET", "GPUS", "DRIVER", "GFLOP/S", "NAMES")
 _TIMEOUT_S = 300  # the first use of a GPU may trigger a long compilation
-_UNCHECKED = ("planned", "busy", "drained", "down", "powered-down", "unresponsive", "not-started")
 _BAD = ("down", "unresponsive", "not-started")
 _SHOWN = 20
 _COLUMN = 16
@@ -229,7 +228,7 @@ def _print(
 
 def _table(results: Results, found: Sequence[Finding]) -> list[tuple[str, ...]]:
     """Build the table; nodes with the same values share a row."""
-    labels = {each.node: each.code for each in reversed(found) if each.code in _UNCHECKED}
+    labels = {each.node: each.code for each in reversed(found) if each.node not in results.newest}
     labels |= {each.node: each.reason.removeprefix(PREFIX) for each in reversed(found) if each.reason}
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for node in sorted(results.newest.keys() | labels.keys()):

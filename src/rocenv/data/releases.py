@@ -1,4 +1,4 @@
-"""Row classes for installable software, and the repositories and channels that provide it."""
+"""Row classes for ROCm and PyTorch releases, and the repositories and channels that provide them."""
 
 import re
 from collections.abc import Iterator

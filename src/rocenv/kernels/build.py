@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from rocenv.active import active_env
+from rocenv.active_env import active_env
 from rocenv.compilers import Toolchain, ensure_available, newest_for, toolchain_of
 from rocenv.core.errors import RocenvError
 from rocenv.core.variables import OVERRIDE

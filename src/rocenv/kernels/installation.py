@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from rocenv.activate.loader import argv_in, find_program
-from rocenv.active import env_around
+from rocenv.active_env import env_around
 from rocenv.apps.query import printed_version
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.kernels import APP

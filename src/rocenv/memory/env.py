@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rocenv.active import active_env
+from rocenv.active_env import active_env
 from rocenv.core.errors import RocenvError
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import amount, ranges

@@ -1,7 +1,7 @@
 """Read models from GGUF files, split files and llamafiles.
 
-A file can be truncated, damaged or hostile, so rocenv reads only its first `MAX_BYTES`. A llamafile is a
-program followed by a zip archive that contains the model uncompressed.
+A file can be truncated, damaged or hostile, so rocenv reads at most `MAX_BYTES` of each model's header. A
+llamafile is a program followed by a zip archive that contains the model uncompressed.
 """
 
 from __future__ import annotations

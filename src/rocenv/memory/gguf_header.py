@@ -77,7 +77,7 @@ class Tensor:
 
 
 class Damaged(Exception):
-    """The bytes are not a GGUF header."""
+    """The bytes are not a complete and valid header."""
 
 
 class UnsupportedVersion(Exception):
