@@ -1,4 +1,4 @@
-"""The programs for Slurm in docs/fleet.md, run unmodified on a real cluster."""
+"""The examples in docs/fleet.md, run unmodified on a real Slurm cluster."""
 
 from __future__ import annotations
 
@@ -56,6 +56,20 @@ def test_the_health_check_drains_idle_nodes_and_keeps_reasons_from_admins(cluste
     cluster.run("sh", "-c", "while pgrep -f '[h]ealth-check.sh'; do sleep .2; done")
     assert states["n1"] == ("drained", "maintenance")
     assert [node for node, (state, _) in states.items() if state.startswith("drain")] == ["n1", "n5"]
+
+
+def test_the_batch_script_reports_on_the_nodes_of_its_job(cluster: Cluster) -> None:
+    cluster.set_node("n4", ROCENV_STANDIN_FAIL="sgemm=nan")
+    cluster.set_node("n5", ROCENV_STANDIN_FAIL="malloc=hang")
+    crash = cluster.after_start("check-nodes", "scontrol update NodeName=n5 State=DOWN Reason=crash")
+    done = cluster.run("sbatch", "--wait", "--output=%x.out", str(EXAMPLES / "verify.sbatch"))
+    crash.join()
+    text = (cluster.lab / "check-nodes.out").read_text()
+    assert done.returncode == 1, text
+    assert "n[1-3,6]" in text
+    assert "blas bad" in text
+    assert "scontrol update NodeName=n4 State=DRAIN 'Reason=rocenv:blas bad'" in text
+    assert "scontrol update NodeName=n5 State=DRAIN 'Reason=rocenv:no response'" in text
 
 
 @pytest.mark.parametrize("name", ["prolog.sh", "health-check.sh", "verify.sbatch"])

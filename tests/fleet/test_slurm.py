@@ -1,4 +1,4 @@
-"""`rocenv fleet verify` and the batch script from docs/fleet.md on a real Slurm cluster."""
+"""`rocenv fleet verify` on a real Slurm cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tests.fleet.conftest import NODES, REPOSITORY, ROCENV, ROOT, Cluster
+from tests.fleet.conftest import NODES, ROCENV, ROOT, Cluster
 from tests.host.roots import Root
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def test_one_job_step_checks_six_healthy_nodes(cluster: Cluster, tmp_path: Path)
     assert ours <= 1.2 * reference + 0.1, f"{ours:.2f} s, but srun alone takes {reference:.2f} s"
 
 
-# In this file, tests that cancel jobs come before those in which nodes fail: after such a failure, Slurm
-# 24.11 may consider a node of a canceled exclusive job busy for minutes, although it is idle.
+# Tests that cancel jobs come before those in which nodes fail: after such a failure, Slurm 24.11 may
+# consider a node of a canceled exclusive job busy for minutes, although it is idle.
 def test_a_canceled_check_drains_no_nodes(cluster: Cluster) -> None:
     cluster.set_node("n2", ROCENV_STANDIN_FAIL="malloc=hang")
     cancelling = cluster.after_start("rocenv-verify", "scancel --name=rocenv-verify")
@@ -248,19 +248,3 @@ def test_a_node_that_fails_during_the_check_does_not_affect_the_results_of_other
     # Slurm kills the check on n6, sometimes before the watchdog can record that it ended.
     assert reasons(found)["n6"] in ("rocenv:no response", "rocenv:error")
     assert [each["node"] for each in found["nodes"] if each["healthy"]] == ["n1", "n3", "n4", "n5"]
-
-
-def test_the_batch_script_reports_on_the_nodes_of_its_job(cluster: Cluster) -> None:
-    cluster.set_node("n4", ROCENV_STANDIN_FAIL="sgemm=nan")
-    cluster.set_node("n5", ROCENV_STANDIN_FAIL="malloc=hang")
-    crash = cluster.after_start("check-nodes", "scontrol update NodeName=n5 State=DOWN Reason=crash")
-    done = cluster.run(
-        "sbatch", "--wait", "--output=%x.out", str(REPOSITORY / "docs" / "examples" / "verify.sbatch")
-    )
-    crash.join()
-    text = (cluster.lab / "check-nodes.out").read_text()
-    assert done.returncode == 1, text
-    assert "n[1-3,6]" in text
-    assert "blas bad" in text
-    assert "scontrol update NodeName=n4 State=DRAIN 'Reason=rocenv:blas bad'" in text
-    assert "scontrol update NodeName=n5 State=DRAIN 'Reason=rocenv:no response'" in text
