@@ -53,7 +53,7 @@ def test_the_health_check_drains_idle_nodes_and_keeps_reasons_from_admins(cluste
         time.sleep(4)
         states = cluster.sinfo()
     # A check that is still running would drain the node again during the next test.
-    cluster.run("sh", "-c", "while pgrep -f '[h]ealth-check.sh'; do sleep .2; done")
+    cluster.run("sh", "-c", "while grep -qs '[h]ealth-check.sh' /proc/[0-9]*/cmdline; do sleep .2; done")
     assert states["n1"] == ("drained", "maintenance")
     assert [node for node, (state, _) in states.items() if state.startswith("drain")] == ["n1", "n5"]
 
